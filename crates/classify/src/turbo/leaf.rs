@@ -4,7 +4,7 @@
 //! columns   column c of row r at c * n + r, no padding; any format
 //!           | src r0 … | dst r0 … | lo r0 … | hi r0 … | shifts r0 … | id r0 … |
 //!
-//! lanes     four rows in two cache lines; prefix format, one priority, ids of 16 bits
+//! lanes     four rows in two cache lines; prefix format, ids of 16 bits, no priorities (`rows`)
 //!           | row 0: eight least values | row 1 … | row 2 … | row 3: 16 bytes |   64 bytes
 //!           | row 0: eight spans        | row 1 … | row 2 … | row 3: 16 bytes |   64 bytes
 //! ```
@@ -198,7 +198,7 @@ pub(crate) fn hides(above: &[u32], below: &[u32], fixed: &[u32; 4]) -> bool {
 
 /// Least values and spans of a row in the prefix format.
 fn lanes(row: &[u32]) -> ([u32; 4], [u32; 4]) {
-    let &[src, dst, lo, hi, shifts, id] = row else { panic!("lanes hold rows of one priority") };
+    let &[src, dst, lo, hi, shifts, id] = row else { panic!("lanes hold rows without priorities") };
     let span = |shift: u32| ((1u64 << shift) - 1) as u32;
     let (proto, open) = (shifts >> 8 & 0xff, !(shifts >> 16) & 0xff);
     (

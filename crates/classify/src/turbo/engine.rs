@@ -381,6 +381,34 @@ mod tests {
         }
     }
 
+    /// A rule whose id has no place in the list of priorities comes by a build, in lanes again.
+    #[test]
+    fn lanes_take_rules_of_later_ids_and_other_priorities() {
+        let (all, options) = (nested(400, 5), BuildOptions::default());
+        let keys = keys_inside(&all, 600);
+        for kernel in Kernel::available() {
+            let turbo = Turbo::<4>::build_for(&all, &options, kernel, true).expect("no bound");
+            let later = |rule: RuleRef<'_>| RuleId(rule.id.0 + 5_000);
+            for rule in all.iter() {
+                turbo.remove(rule).expect("it is there");
+                let moved = RuleRef { id: later(rule), priority: 4 - rule.priority, ..rule };
+                assert!(turbo.remove(moved).is_err(), "it is not there yet");
+                turbo.insert(moved).expect("no bound");
+                assert!(turbo.remove(RuleRef { priority: 9, ..moved }).is_err(), "it has another");
+            }
+            assert_eq!(turbo.published.read().format.layout, Layout::Lanes);
+            let mut found = vec![RuleId::NONE; keys.len()];
+            turbo.classify(keys.as_batch(), &mut found);
+            for (key, id) in keys.as_batch().iter().zip(found) {
+                let matches = all.iter().filter(|rule| rule.matching.matches(key));
+                let best = matches.min_by_key(|&rule| {
+                    RuleRef { id: later(rule), priority: 4 - rule.priority, ..rule }.precedence()
+                });
+                assert_eq!(id, best.map_or(RuleId::NONE, later), "{key:x?}");
+            }
+        }
+    }
+
     fn keys_inside(ruleset: &Ruleset, keys_max: usize) -> KeyBuf {
         let trace = TraceSpec {
             keys: keys_max,

@@ -56,10 +56,14 @@ pub struct LinkArgs {
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub src_mac: Option<MacAddr>,
 
-    /// Destination Ethernet address [default: that of the gateway, or else of the sink: the one of
-    /// the receiving interface with the local bit inverted]
+    /// Destination Ethernet address [default: that of the gateway, or else of the sink]
     #[arg(long, value_name = "MAC", value_parser = parse_mac, conflicts_with = "gateway")]
     pub dst_mac: Option<MacAddr>,
+
+    /// Ethernet address of the sink; give that of the receiving interface where a network allows no
+    /// other one [default: that of the receiving interface with the local bit inverted]
+    #[arg(long, value_name = "MAC", value_parser = parse_mac)]
+    pub sink_mac: Option<MacAddr>,
 
     /// Source IP address of the first flow
     #[arg(long, value_name = "IP", default_value = "198.18.0.2")]
@@ -111,7 +115,10 @@ impl LinkArgs {
             false => Addresses::Range(self.dst, 1),
         };
         if let Some(rx) = &interfaces.rx {
-            let mac = sink_address(ethernet_address(rx).map_err(bad_input)?);
+            let mac = match self.sink_mac {
+                Some(mac) => mac,
+                None => sink_address(ethernet_address(rx).map_err(bad_input)?),
+            };
             session.rx = Some(self.station(&mut table, rx, destinations, Some(mac))?);
         }
         if let Some(tx) = &interfaces.tx {

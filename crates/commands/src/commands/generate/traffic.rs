@@ -26,9 +26,9 @@ Send test traffic through a device under test, a switch or router between two in
 machine, and check the frames that arrive. The interfaces may be in network namespaces.
 
 The sender keeps an absolute schedule: frame N is due N/RATE seconds after the start, and a late \
-sender catches up. A rate in bits counts all bytes of the wire: frame, check sequence, and 20 \
-bytes of preamble and gap. Sizes are those of RFC 2544, with the check sequence (64 to 1518); IMIX \
-is of twelve frames seven of 64 bytes, four of 594, one of 1518.
+sender catches up at twice its rate. A rate in bits counts all bytes of the wire: frame, check \
+sequence, and 20 bytes of preamble and gap. Sizes are those of RFC 2544, with the check sequence \
+(64 to 1518); IMIX is of twelve frames seven of 64 bytes, four of 594, one of 1518.
 
 Frames are UDP packets from --src to --dst. Flows differ by source port, beyond 16,384 flows by \
 source address. --rules, --trace and --from send other packets. Each frame carries 18 bytes in its \

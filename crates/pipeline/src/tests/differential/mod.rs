@@ -1,8 +1,16 @@
 //! Every lookup and cache gives what the plain interpreter over linear tables gives: the same
 //! frames, ports, packet-ins, refusals, counters and removals, over random pipelines, changes and
-//! packets.
+//! packets. A pool of threads stands for a device; `--ignored` tests tables on a card.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use warpswitch_classify::BuildOptions;
 use warpswitch_flow::{FlowCache, FlowCacheOptions};
+use warpswitch_gpu::host::HostPool;
+use warpswitch_gpu::{Algorithm, Device, engine};
+use warpswitch_rules::Ruleset;
 use warpswitch_rules::openflow::{
     Flow, FlowCommand, FlowFilter, FlowMatch, GroupMod, Instructions, MeterMod, port,
 };
@@ -10,7 +18,9 @@ use warpswitch_testkit::random::Random;
 
 use self::generate::{flow, frame, group, ingress, meter, pick};
 use crate::testing::{Events, flow_mod, output};
-use crate::{Ingress, Lookup, Pipeline, PipelineOptions, PortSettings, TableSettings};
+use crate::{
+    Ingress, Lookup, Pipeline, PipelineOptions, PortSettings, TableEngines, TableSettings,
+};
 
 mod generate;
 
@@ -28,6 +38,13 @@ const ALL: FlowFilter = FlowFilter {
     out_group: port::GROUP_ANY,
 };
 
+/// A device, and how many engines were built on it.
+#[derive(Clone)]
+struct OnDevice {
+    device: Arc<Device>,
+    built: Arc<AtomicUsize>,
+}
+
 /// A pipeline with or without a cache.
 struct Subject {
     name: &'static str,
@@ -39,6 +56,34 @@ struct Subject {
 
 impl Subject {
     fn new(name: &'static str, lookup: Lookup, masks_max: Option<usize>, burst: usize) -> Self {
+        Self::with_engines(name, lookup, TableEngines::default(), masks_max, burst)
+    }
+
+    /// Tables whose bursts a device looks up.
+    fn on_device(
+        name: &'static str,
+        on: &OnDevice,
+        algorithm: Algorithm,
+        masks_max: Option<usize>,
+    ) -> Self {
+        let on = on.clone();
+        let build = move |rules: &Ruleset, options: &BuildOptions| {
+            let built = engine::build(&on.device, algorithm, rules, options);
+            assert_eq!(on.device.retired(), None, "the device was retired");
+            on.built.fetch_add(1, Ordering::Relaxed);
+            built
+        };
+        let engines = TableEngines::new(Arc::new(build), 64);
+        Self::with_engines(name, Lookup::Engine, engines, masks_max, 70)
+    }
+
+    fn with_engines(
+        name: &'static str,
+        lookup: Lookup,
+        engines: TableEngines,
+        masks_max: Option<usize>,
+        burst: usize,
+    ) -> Self {
         let table = TableSettings { flows_max: 30, is_evicting: false };
         let options = PipelineOptions {
             tables: TABLES,
@@ -47,7 +92,7 @@ impl Subject {
             hash_seed: 1,
             ..PipelineOptions::default()
         };
-        let mut pipeline = Pipeline::new(options);
+        let mut pipeline = Pipeline::with_engines(options, engines);
         for port in 1..=PORTS {
             pipeline.set_port(port, PortSettings::default());
         }
@@ -158,9 +203,35 @@ fn make(random: &mut Random, subjects: &mut [Subject], now: u64, what: usize) {
     }
 }
 
-fn check(seed: u64) -> [u64; 2] {
+/// Tables of a device by each algorithm, without a cache and with both.
+fn subjects_on(device: &OnDevice) -> Vec<Subject> {
+    let on = |name, algorithm, masks_max| Subject::on_device(name, device, algorithm, masks_max);
+    vec![
+        Subject::new("linear", Lookup::Linear, None, 0),
+        on("linear on the device", Algorithm::Linear, None),
+        on("tuple on the device", Algorithm::Tuple, None),
+        on("Bloom on the device", Algorithm::Bloom, None),
+        on("hash per mask on the device", Algorithm::MaskHash, None),
+        on("turbo on the device", Algorithm::Turbo, None),
+        on("turbo on the device, microflow", Algorithm::Turbo, Some(0)),
+        on("turbo on the device, megaflow", Algorithm::Turbo, Some(16)),
+    ]
+}
+
+/// Compares tables of a device with those of the interpreter.
+fn check_device(device: Arc<Device>, seeds: u64) {
+    let on = OnDevice { device, built: Arc::default() };
+    for seed in 0..seeds {
+        check(seed, &mut subjects_on(&on));
+    }
+    assert_eq!(on.device.retired(), None, "the device was retired");
+    let built = on.built.load(Ordering::Relaxed);
+    assert!(built > 10 * seeds as usize, "too few engines to mean anything: {built}");
+}
+
+/// Compares subjects over random changes and packets; the first is the reference.
+fn check(seed: u64, subjects: &mut [Subject]) {
     let mut random = Random::new(seed);
-    let mut subjects = subjects();
     let mut recent: Vec<Vec<u8>> = Vec::new();
     let mut now = 0;
     // Packets go on where no other flow matches.
@@ -169,7 +240,7 @@ fn check(seed: u64) -> [u64; 2] {
         flow.table = table;
         flow.instructions.apply = vec![output(1 + u32::from(table))];
         flow.instructions.goto_table = Some(table + 1).filter(|&next| usize::from(next) < TABLES);
-        for subject in &mut subjects {
+        for subject in subjects.iter_mut() {
             subject.pipeline.flow_mod(&flow_mod(FlowCommand::Add, flow.clone()), 0).unwrap();
         }
     }
@@ -177,7 +248,7 @@ fn check(seed: u64) -> [u64; 2] {
         // Few changes leave most of a cache, many empty it.
         let changes_max = pick(&mut random, &[3, 40]);
         for _ in 0..random.below(changes_max) {
-            change(&mut random, &mut subjects, now);
+            change(&mut random, subjects, now);
         }
         for _ in 0..20 {
             now += random.below(SECOND_NS as usize / 4) as u64;
@@ -197,7 +268,7 @@ fn check(seed: u64) -> [u64; 2] {
             let mut events: Vec<Events> =
                 subjects.iter_mut().map(|subject| subject.execute(before, from, now)).collect();
             if random.chance(1, 8) {
-                change(&mut random, &mut subjects, now);
+                change(&mut random, subjects, now);
             }
             for (subject, events) in subjects.iter_mut().zip(&mut events) {
                 events.0.extend(subject.execute(after, from, now).0);
@@ -209,7 +280,7 @@ fn check(seed: u64) -> [u64; 2] {
         let removed: Vec<_> =
             subjects.iter_mut().map(|subject| subject.pipeline.expire(now)).collect();
         if random.chance(1, 2) {
-            undo(&mut random, &mut subjects, now);
+            undo(&mut random, subjects, now);
         }
         let [first, rest @ ..] = &subjects[..] else { unreachable!() };
         for (place, subject) in rest.iter().enumerate() {
@@ -222,17 +293,33 @@ fn check(seed: u64) -> [u64; 2] {
             assert_eq!(left.stats(), right.stats());
         }
     }
-    let hits = |subject: &Subject| subject.cache.as_ref().map(FlowCache::stats);
-    let [micro, mega] = [2, 3].map(|subject: usize| hits(&subjects[subject]).unwrap_or_default());
-    [micro.micro_hits, mega.micro_hits + mega.mega_hits]
 }
 
 #[test]
 fn caches_and_lookups_change_nothing() {
     let mut hits = [0, 0];
     for seed in 0..16 {
-        let found = check(seed);
-        hits = [hits[0] + found[0], hits[1] + found[1]];
+        let mut subjects = subjects();
+        check(seed, &mut subjects);
+        let cached = |name: &str| {
+            let subject = subjects.iter().find(|subject| subject.name == name);
+            subject.and_then(|subject| subject.cache.as_ref()).map(FlowCache::stats)
+        };
+        let [micro, mega] = ["microflow", "megaflow"].map(|name| cached(name).unwrap());
+        hits[0] += micro.micro_hits;
+        hits[1] += mega.micro_hits + mega.mega_hits;
     }
     assert!(hits[0] > 400 && hits[1] > hits[0], "too few hits to mean anything: {hits:?}");
+}
+
+#[test]
+fn tables_of_a_device_change_nothing() {
+    let start = &mut |worker| _ = thread::spawn(worker);
+    check_device(Device::from_pool(HostPool::new(2, start)), 4);
+}
+
+#[test]
+#[ignore = "needs a card"]
+fn tables_of_a_card_change_nothing() {
+    check_device(Device::open_card(0, None).expect("a card"), 16);
 }

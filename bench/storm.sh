@@ -6,6 +6,7 @@
 #
 #   THREADS=8             threads of a router: eight copies of the engine beside 4-2-1
 #   PACKETS=5M RUN_MS=50  packets of each trace, and time of each run
+#   QUEUE=1K              packets that the receive queue of a worker holds
 #   ONLY='6 7'            some of the parts, in this order
 #   SMOKE=1               does it run? Two rule sets, briefly
 #   WARPSWITCH=FILE       the program (default: beside this script)
@@ -23,6 +24,7 @@ if [ "${SMOKE:-0}" = 1 ]; then
 else
 	options+=(--packets "${PACKETS:-5M}" --run-ms "${RUN_MS:-50}")
 fi
+[ -z "${QUEUE:-}" ] || options+=(--queue "$QUEUE")
 lscpu > "$out/lscpu.txt" || true
 failed=0
 for part in ${ONLY:-match 6 engines shift 7 choices t5 t6 9 8 10}; do

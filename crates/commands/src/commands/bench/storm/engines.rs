@@ -10,16 +10,20 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use warpswitch_classify::Classifier;
 use warpswitch_flow::{CachedClassifier, StormCache, StormOptions};
-use warpswitch_rules::{KeyBatch, KeyBuf, RuleId, Ruleset};
+use warpswitch_rules::{KeyBatch, RuleId, Ruleset};
 
 use super::defs::{CaseDef, spread_keys};
 use super::figures::Lab;
+use super::traffic::Traffic;
 use crate::human::rounded;
 use crate::measure::median;
 use crate::threads;
 
 /// Keys of a lookup.
 const BATCH_KEYS: usize = 256;
+
+/// Parts of the traffic between two looks at the clock.
+const PARTS_PER_LOOK: usize = 4;
 
 /// What takes turns.
 const FORMS: usize = 3;
@@ -85,7 +89,11 @@ impl Lab<'_> {
                 sizes.dedup();
                 for threads in sizes {
                     self.progress.say(format!("{}, {name}, {threads} threads", case.name));
-                    all.push(self.gate(case, &ruleset, (*name, keys), threads)?);
+                    let traffic = match *name {
+                        "hot rules" => self.by_time(keys),
+                        _ => Traffic::in_order(keys),
+                    };
+                    all.push(self.gate(case, &ruleset, (*name, &traffic), threads)?);
                 }
             }
         }
@@ -96,7 +104,7 @@ impl Lab<'_> {
         &self,
         case: &CaseDef,
         ruleset: &Ruleset,
-        (trace, keys): (&'static str, &KeyBuf),
+        (trace, traffic): (&'static str, &Traffic<'_>),
         threads: usize,
     ) -> anyhow::Result<GateRow> {
         let options = StormOptions::default();
@@ -105,8 +113,8 @@ impl Lab<'_> {
         gated.set_clock(Arc::new(move || start.elapsed()));
         let cache = StormCache::new(ruleset, &options);
         let forms = Forms { gated: &gated, cache: &cache };
-        check(&forms, keys.as_batch(), &case.name)?;
-        let rounds = self.rounds(&forms, keys.as_batch(), threads);
+        check(&forms, traffic.keys, &case.name)?;
+        let rounds = self.rounds(&forms, traffic, threads);
         let mut ratios = [Vec::new(), Vec::new()];
         for round in &rounds {
             ratios[0].push(round[0] / round[1]);
@@ -133,7 +141,12 @@ impl Lab<'_> {
     }
 
     /// Nanoseconds a key of each form in each round, the mean of all threads.
-    fn rounds(&self, forms: &Forms<'_>, keys: KeyBatch<'_>, threads: usize) -> Vec<[f64; FORMS]> {
+    fn rounds(
+        &self,
+        forms: &Forms<'_>,
+        traffic: &Traffic<'_>,
+        threads: usize,
+    ) -> Vec<[f64; FORMS]> {
         let barrier = Barrier::new(threads);
         let time = self.effort.time / 2;
         let rounds = self.effort.rounds;
@@ -142,7 +155,7 @@ impl Lab<'_> {
                 let barrier = &barrier;
                 scope.spawn(move || {
                     threads::pin(idx);
-                    let mut at = [keys.len() / threads * idx; FORMS];
+                    let mut turns = [traffic.parts() / threads * idx; FORMS];
                     let mut found = Vec::new();
                     // The first round warms up.
                     for round in 0..=rounds {
@@ -150,7 +163,7 @@ impl Lab<'_> {
                         for step in 0..FORMS {
                             let form = (round + step) % FORMS;
                             barrier.wait();
-                            costs[form] = turn(forms, form, keys, &mut at[form], time);
+                            costs[form] = look_up(forms, form, traffic, &mut turns[form], time);
                         }
                         if round > 0 {
                             found.push(costs);
@@ -171,18 +184,30 @@ impl Lab<'_> {
     }
 }
 
-/// Looks keys up for a time, from `at` on; nanoseconds a key.
-fn turn(forms: &Forms<'_>, form: usize, keys: KeyBatch<'_>, at: &mut usize, time: Duration) -> f64 {
+/// Looks up parts of the traffic for a time, from `turn` on; nanoseconds a key.
+fn look_up(
+    forms: &Forms<'_>,
+    form: usize,
+    traffic: &Traffic<'_>,
+    turn: &mut usize,
+    time: Duration,
+) -> f64 {
     let mut out = [RuleId::NONE; BATCH_KEYS];
     let (start, mut done) = (Instant::now(), 0);
+    let mut now = start;
     loop {
-        for _ in 0..16 {
-            let end = (*at + BATCH_KEYS).min(keys.len());
-            forms.classify(form, keys.slice(*at, end), std::hint::black_box(&mut out));
-            done += end - *at;
-            *at = if end == keys.len() { 0 } else { end };
+        for _ in 0..PARTS_PER_LOOK {
+            let part = traffic.part(*turn, now);
+            *turn += 1;
+            let keys = traffic.keys.slice(part.start, part.end);
+            for first in (0..keys.len()).step_by(BATCH_KEYS) {
+                let batch = keys.slice(first, keys.len().min(first + BATCH_KEYS));
+                forms.classify(form, batch, std::hint::black_box(&mut out));
+            }
+            done += keys.len();
         }
-        let took = start.elapsed();
+        now = Instant::now();
+        let took = now - start;
         if took >= time {
             return took.as_nanos() as f64 / done as f64;
         }

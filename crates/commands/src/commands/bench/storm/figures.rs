@@ -1,6 +1,6 @@
 //! Throughput: figures 6 and 7, tables 5 and 6, and the design choices.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use warpswitch_flow::choices::{Copies, Sampling};
@@ -12,6 +12,7 @@ use warpswitch_rules::KeyBuf;
 use super::defs::{Experiments, RulesUnderTest};
 use super::hits::{check, steady_hit_ratio};
 use super::router::{Bench, Layout, Pace, RunCounts, Watch};
+use super::traffic::{Clock, Traffic};
 use crate::human::rounded;
 use crate::term::Progress;
 
@@ -37,6 +38,8 @@ pub struct Effort {
     pub rules_max: usize,
     /// Rounds of a comparison.
     pub rounds: usize,
+    /// Packets that the receive queue of a worker holds.
+    pub queue_len: usize,
 }
 
 /// A throughput.
@@ -113,6 +116,8 @@ pub struct Lab<'a> {
     pub effort: Effort,
     /// Threads of a router.
     pub threads: usize,
+    /// When traces that move with the time began.
+    pub began: Instant,
     pub progress: &'a Progress,
 }
 
@@ -162,8 +167,20 @@ impl Lab<'_> {
         cache: &'a StormCache,
     ) -> Bench<'a> {
         let cache = (!matches!(layout, Layout::Plain(_))).then_some(cache);
-        let keys = [&input.keys; 2];
-        Bench { experiments: self.experiments, rules: &input.rules, keys, layout, cache }
+        Bench {
+            experiments: self.experiments,
+            rules: &input.rules,
+            traffic: [self.by_time(&input.keys); 2],
+            queue_len: self.effort.queue_len,
+            layout,
+            cache,
+        }
+    }
+
+    /// A trace with popular rules, which moves on with the time.
+    pub fn by_time<'a>(&self, keys: &'a KeyBuf) -> Traffic<'a> {
+        let keys_per_ms = self.experiments.keys_per_ms;
+        Traffic::by_time(keys, Clock { began: self.began, keys_per_ms })
     }
 
     fn throughput(&self, input: &Input, layout: Layout) -> (Throughput, RunCounts) {

@@ -140,6 +140,8 @@ pub struct Report {
     pub threads: usize,
     pub run_ms: usize,
     pub packets: usize,
+    /// Packets that the receive queue of a worker holds.
+    pub queue_len: usize,
     pub sections: Vec<Section>,
 }
 
@@ -149,8 +151,9 @@ impl Report {
         let sections: String = self.sections.iter().map(Section::render).collect();
         sections
             + &format!(
-                "{}, runs of {} ms, traces of {}\n",
+                "{}, queues of {}, runs of {} ms, traces of {}\n",
                 human::counted(self.threads, "thread"),
+                human::counted(self.queue_len, "packet"),
                 self.run_ms,
                 human::counted(self.packets, "packet")
             )
@@ -159,7 +162,12 @@ impl Report {
     /// All rows, by the names of their sections.
     pub fn json(&self) -> Value {
         let mut all = Map::new();
-        let sizes = [("threads", self.threads), ("run_ms", self.run_ms), ("packets", self.packets)];
+        let sizes = [
+            ("threads", self.threads),
+            ("queue_len", self.queue_len),
+            ("run_ms", self.run_ms),
+            ("packets", self.packets),
+        ];
         all.extend(sizes.map(|(name, value)| (name.to_owned(), value.into())));
         for section in &self.sections {
             let rows = section.rows.iter().cloned().map(Value::Object).collect();

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use warpswitch_flow::exchange::{Backlog, exchange};
 use warpswitch_flow::model::Delays;
 use warpswitch_flow::{Partition, Roles, StormCache};
-use warpswitch_rules::KeyBuf;
 
 use super::defs::{Experiments, RulesUnderTest};
+use super::traffic::Traffic;
 use super::worker::{Worker, WorkerCounts, update};
 use crate::threads;
 
@@ -83,7 +83,7 @@ pub enum Pace {
 pub enum Watch {
     /// Go on.
     On,
-    /// Go on with the second trace.
+    /// Go on with the traffic after the shift.
     Shift,
     /// End the run.
     End,
@@ -94,8 +94,10 @@ pub enum Watch {
 pub struct Bench<'a> {
     pub experiments: &'a Experiments,
     pub rules: &'a RulesUnderTest,
-    /// The trace, and the one after a shift.
-    pub keys: [&'a KeyBuf; 2],
+    /// The traffic, and that after a shift.
+    pub traffic: [Traffic<'a>; 2],
+    /// Packets that the receive queue of a worker holds.
+    pub queue_len: usize,
     pub layout: Layout,
     /// The cache, for the layouts of Storm.
     pub cache: Option<&'a StormCache>,
@@ -132,12 +134,12 @@ pub struct Shared<'a> {
     pub pace: Pace,
     /// The run has ended.
     pub stop: AtomicBool,
-    /// Whether the second trace is in use.
+    /// Whether traffic has shifted.
     pub shifted: AtomicBool,
     pub cursor: Cursor,
 }
 
-/// The next part of the trace, alone on its cache lines.
+/// The turn of the next part of the trace, alone on its cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Cursor(pub AtomicUsize);

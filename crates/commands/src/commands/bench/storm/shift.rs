@@ -8,6 +8,7 @@ use super::defs::spread_keys;
 use super::figures::{CACHE_SIZE, Lab};
 use super::hits::HIGH;
 use super::router::{Bench, Layout, Pace, Watch};
+use super::traffic::Traffic;
 use crate::human::rounded;
 
 /// Share of the lower rate at which a shift must lose nothing.
@@ -60,16 +61,17 @@ impl Lab<'_> {
         let other = &self.experiments.traces[1 % self.experiments.traces.len()];
         let other = other.keys(ruleset, self.effort.keys)?;
         let missing = spread_keys(ruleset, self.effort.keys, 1);
-        let rate = |keys| {
+        let rate = |traffic| {
             let cache = input.rules.cache(CACHE_SIZE);
-            let bench = Bench { keys: [keys; 2], ..self.bench(&input, layout, &cache) };
+            let bench = Bench { traffic: [traffic; 2], ..self.bench(&input, layout, &cache) };
             let (found, flat) = bench.throughput(time, steps);
             (found, found.unwrap_or(flat.rate()))
         };
-        let (missing, warm) = (rate(&missing), rate(&input.keys));
+        let traffic = [self.by_time(&input.keys), self.by_time(&other)];
+        let (missing, warm) = (rate(Traffic::in_order(&missing)), rate(traffic[0]));
         let offered = SAFE * missing.1.min(warm.1);
         let cache = input.rules.cache(CACHE_SIZE);
-        let bench = Bench { keys: [&input.keys, &other], ..self.bench(&input, layout, &cache) };
+        let bench = Bench { traffic, ..self.bench(&input, layout, &cache) };
         // Half for each trace, and enough to see 50 ms.
         let half = time.max(Duration::from_millis(100));
         let (mut seen, mut at, mut ratios) = ((0, 0), Duration::ZERO, Vec::new());

@@ -17,9 +17,6 @@ use super::router::{Layout, Pace, Shared};
 /// Looks without work before a worker yields its core.
 const SPINS: u32 = 200;
 
-/// Keys of the trace that a worker takes at once: the shared cursor is rarely moved.
-const PART_KEYS: usize = 1024;
-
 /// One batch in so many is timed.
 const TIMED_EVERY: u32 = 16;
 
@@ -70,7 +67,7 @@ pub struct Worker<'a> {
     idx: usize,
     port: ExchangePort<Misses>,
     arrivals: Arrivals,
-    /// The part of the trace that is being read, and whether it is of the second trace.
+    /// The part of the trace that is being read, and whether it is of the traffic after a shift.
     part: Range<usize>,
     is_shifted: bool,
     /// Misses that are collected for one message, since `collected`.
@@ -90,7 +87,7 @@ impl<'a> Worker<'a> {
             shared,
             idx,
             port,
-            arrivals: Arrivals::new(shared.bench.experiments.queue_keys, now),
+            arrivals: Arrivals::new(shared.bench.queue_len, now),
             part: 0..0,
             is_shifted: false,
             misses: Misses::default(),
@@ -142,7 +139,7 @@ impl<'a> Worker<'a> {
         };
         let mut left = count;
         while left > 0 {
-            left -= self.look_up_part(left);
+            left -= self.look_up_part(left, now);
         }
         let is_late = !self.misses.is_empty() && now - self.collected > FLUSH_AFTER;
         if is_late || self.misses.len() >= self.shared.bench.experiments.miss_keys {
@@ -152,19 +149,17 @@ impl<'a> Worker<'a> {
     }
 
     /// Looks up at most `count` keys of the trace; returns how many.
-    fn look_up_part(&mut self, count: usize) -> usize {
+    fn look_up_part(&mut self, count: usize, now: Instant) -> usize {
         let shared = self.shared;
         let is_shifted = shared.shifted.load(Ordering::Relaxed);
-        let trace = shared.bench.keys[usize::from(is_shifted)].as_batch();
+        let traffic = &shared.bench.traffic[usize::from(is_shifted)];
         if self.part.is_empty() || is_shifted != self.is_shifted {
-            let parts = (trace.len() / PART_KEYS).max(1);
-            let first = shared.cursor.0.fetch_add(1, Ordering::Relaxed) % parts * PART_KEYS;
-            self.part = first..(first + PART_KEYS).min(trace.len());
+            self.part = traffic.part(shared.cursor.0.fetch_add(1, Ordering::Relaxed), now);
             self.is_shifted = is_shifted;
         }
         let first = self.part.start;
         self.part.start = (first + count).min(self.part.end);
-        let keys = trace.slice(first, self.part.start);
+        let keys = traffic.keys.slice(first, self.part.start);
         self.batches = self.batches.wrapping_add(1);
         match shared.bench.cache {
             None => self.classify(keys),

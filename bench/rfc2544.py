@@ -2,7 +2,7 @@
 """Measures forwarders, routers and firewalls as RFC 2544 does: ours, the kernel, Open vSwitch.
 
     sudo bench/rfc2544.py WARPSWITCH [--sizes 64,512,1518,IMIX] [--trial 1s] [--only NAME,...]
-                          [--sustain 60s] [--tester-core 0] [--realtime] [--out FOLDER]
+                          [--sustain 60s] [--tester-cores 0] [--realtime] [--out FOLDER]
 
     sender ─► left │ rx ─► device under test ─► tx │ right ─► sink
           tester   │            core 1             │   the same tester
@@ -11,10 +11,11 @@ One tester, `warpswitch bench rfc2544`, measures all devices, one after the othe
 and latency at the throughput and at half of it. With --sustain ours then get 90 % of their
 throughput for so long, with 64 bytes and IMIX, and must lose nothing. Devices run on core 1,
 the tester where the scheduler puts it; the kernel forwards on the cores of sender and sink.
-With --tester-core 0 the tester keeps off core 1, so latency is less that of the scheduler, and
-the kernel forwards on core 0 only. With --realtime ours goes before all else on its core
-(`chrt`), as on a core of its own; not Open vSwitch, whose busy threads would not let its others
-run. With --out FOLDER the results are written to rfc2544.csv and sustain.csv there.
+With --tester-cores 0, or 2-15 where there are so many, the tester keeps off core 1, so latency
+is less that of the scheduler, and the kernel forwards on the tester's cores only. With
+--realtime ours goes before all else on its core (`chrt`), as on a core of its own; not Open
+vSwitch, whose busy threads would not let its others run. With --out FOLDER the results are
+written to rfc2544.csv and sustain.csv there.
 
 Needs root, `ip`, and for the peers `openvswitch-switch`. It makes two network namespaces, whose
 names contain its process id, and deletes them.
@@ -42,9 +43,9 @@ SHARE = 0.9
 class Net(live.Net):
     """Two namespaces: tester and device."""
 
-    def __init__(self, tester_core=None, realtime=False):
+    def __init__(self, tester_cores=None, realtime=False):
         self.realtime = realtime
-        self.pinned = [] if tester_core is None else ["taskset", "-c", str(tester_core)]
+        self.pinned = ["taskset", "-c", tester_cores] if tester_cores else []
         self.left = self.right = f"ws{os.getpid()}t"
         self.device = f"ws{os.getpid()}d"
         names = (self.left, self.device)
@@ -187,7 +188,7 @@ def sustain(net, binary, options, size, pps, duration):
 
 
 def measure(binary, name, start, options, args):
-    net = Net(args.tester_core, args.realtime)
+    net = Net(args.tester_cores, args.realtime)
     try:
         device = start(net)
         try:
@@ -225,7 +226,7 @@ def main():
     parser.add_argument("--precision", type=float, default=0.03)
     parser.add_argument("--only", default="")
     parser.add_argument("--sustain")
-    parser.add_argument("--tester-core", type=int)
+    parser.add_argument("--tester-cores", metavar="LIST")
     parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()

@@ -51,8 +51,8 @@ pub struct EvolvingRule {
     pub answer: Answer,
     /// Samples of the window that are assigned to it.
     pub weight: u32,
-    /// Names it to its samples; never used again.
-    serial: u64,
+    /// Names it to its samples and to the cache; never used again.
+    pub serial: u64,
 }
 
 impl EvolvingRule {
@@ -362,6 +362,22 @@ impl EvolvingRules {
         rules.truncate(len_max);
         rules.sort_unstable_by_key(rank);
         rules
+    }
+
+    /// Whether a rule outside of `cached`, which are serials in order, is clearly heavier than one
+    /// of these `cached_max` rules. Rules that have gone weigh nothing.
+    pub fn outweighs(&self, cached: &[u64], cached_max: usize) -> bool {
+        let (mut present, mut lightest, mut heaviest) = (0, u32::MAX, 0);
+        for rule in &self.rules {
+            if cached.binary_search(&rule.serial).is_ok() {
+                present += 1;
+                lightest = lightest.min(rule.weight);
+            } else {
+                heaviest = heaviest.max(rule.weight);
+            }
+        }
+        let lightest = if present < cached_max { 0 } else { lightest };
+        heaviest > lightest + lightest / 4 + 1
     }
 
     /// Checks the five properties.

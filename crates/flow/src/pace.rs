@@ -1,6 +1,6 @@
 //! How often keys are sampled, and which batches bypass the cache for lack of hits.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::evolving::Evolution;
 use crate::readers::Reader;
@@ -13,6 +13,10 @@ const SAMPLE_BACKOFF_MAX: usize = 256;
 const KEYS_PER_MISS_MIN: usize = 16;
 /// See [`KEYS_PER_MISS_MIN`].
 const HITTING_BACKOFF: usize = 4;
+
+/// While most keys miss, the window is so much shorter: rules of former traffic would keep those of
+/// new traffic out of the cache until all their samples have left it.
+const MISSING_SHARE: usize = 8;
 
 /// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
 const KEYS_PER_HIT_MAX: usize = 8;
@@ -28,8 +32,8 @@ pub(crate) struct Pace {
     keys_per_sample: usize,
     /// Keys between two samples now.
     interval: AtomicUsize,
-    /// Whether the last sample was one of a reader whose keys nearly all hit.
-    is_sparse: AtomicBool,
+    /// What the window is divided by, as the reader of the last sample had it.
+    window_share: AtomicUsize,
 }
 
 impl Pace {
@@ -38,21 +42,21 @@ impl Pace {
             is_adaptive: options.is_adaptive,
             keys_per_sample: options.keys_per_sample.max(1),
             interval: AtomicUsize::new(options.keys_per_sample.max(1)),
-            is_sparse: AtomicBool::new(false),
+            window_share: AtomicUsize::new(1),
         }
     }
 
-    /// Samples of the window now: where sampling is rarer, it has fewer, so that it always stands
-    /// for about the same traffic, and rules of former traffic leave it in time.
+    /// Samples of the window now. Where sampling is rarer, it has fewer, so that it stands for about
+    /// the same traffic; where most keys miss, it has few, all of new traffic.
     pub fn window_len(&self, len: usize) -> usize {
-        let is_sparse = self.is_sparse.load(Ordering::Relaxed);
-        if is_sparse { (len / HITTING_BACKOFF).max(1) } else { len }
+        (len / self.window_share.load(Ordering::Relaxed)).max(1)
     }
 
     /// Learns from a batch that did not bypass the cache.
     pub fn note_hits(&self, reader: &Reader, hits: usize, keys: usize) {
         let is_hitting = self.is_adaptive && (keys - hits) * KEYS_PER_MISS_MIN <= keys;
         reader.is_hitting.store(is_hitting, Ordering::Relaxed);
+        reader.is_missing.store(self.is_adaptive && 2 * hits < keys, Ordering::Relaxed);
         if hits * KEYS_PER_HIT_MAX >= keys {
             reader.bypass_len.store(0, Ordering::Relaxed);
         } else if self.is_adaptive {
@@ -89,8 +93,13 @@ impl Pace {
         let first = interval.saturating_sub(since + 1);
         let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
         reader.since.store(after, Ordering::Relaxed);
-        if first < keys && self.is_sparse.load(Ordering::Relaxed) != is_hitting {
-            self.is_sparse.store(is_hitting, Ordering::Relaxed);
+        let share = match reader.is_missing.load(Ordering::Relaxed) {
+            true => MISSING_SHARE,
+            false => backoff,
+        };
+        // Readers load it: they keep its line while it stays the same.
+        if first < keys && self.window_share.load(Ordering::Relaxed) != share {
+            self.window_share.store(share, Ordering::Relaxed);
         }
         (first, interval)
     }

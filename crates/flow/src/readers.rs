@@ -25,6 +25,8 @@ pub(crate) struct Reader {
     pub(crate) bypass_len: AtomicUsize,
     /// Whether nearly all keys of the last batch hit.
     pub(crate) is_hitting: AtomicBool,
+    /// Whether most of them missed.
+    pub(crate) is_missing: AtomicBool,
     /// Batches until the next one that the gate times.
     untimed: AtomicUsize,
 }

@@ -138,7 +138,9 @@ struct Updater {
     evolving: EvolvingRules,
     /// Regions of the list and their weights when it was published.
     published: Vec<(Vec<Span>, u32)>,
-    /// Whether regions changed since.
+    /// Their serials, in order.
+    published_serials: Vec<u64>,
+    /// Whether regions changed since, or another rule has become heavier.
     is_changed: bool,
     samples_since: usize,
     samples: u64,
@@ -191,6 +193,7 @@ impl StormCache {
             index: RuleIndex::new(ruleset, options.merge, options.tree),
             evolving: EvolvingRules::new(options.window_len, options.growth),
             published: Vec::new(),
+            published_serials: Vec::new(),
             is_changed: false,
             samples_since: 0,
             samples: 0,
@@ -365,7 +368,10 @@ impl StormCache {
         updater.is_changed |= match progress {
             Progress::Decided(evolution) => {
                 self.pace.note_sample(evolution);
+                let Updater { evolving, published_serials, samples_since, .. } = updater;
+                let is_look_due = samples_since.is_multiple_of(self.samples_per_swap);
                 matches!(evolution, Evolution::Expanded | Evolution::Started)
+                    || is_look_due && evolving.outweighs(published_serials, self.cached_max)
             }
             Progress::Grown => true,
             Progress::Nothing => false,
@@ -384,6 +390,8 @@ impl StormCache {
         self.list.change_always(|list| {
             list.fill(heaviest.iter().map(|rule| (&rule.region[..], rule.answer)));
         });
+        updater.published_serials = heaviest.iter().map(|rule| rule.serial).collect();
+        updater.published_serials.sort_unstable();
         updater.published =
             heaviest.into_iter().map(|rule| (rule.region.clone(), rule.weight)).collect();
         updater.is_changed = false;
@@ -528,6 +536,23 @@ pub(crate) mod tests {
         assert!(hits < 0.05, "{hits}");
         run(&cache, &*full, 2000, skewed);
         let (_, hits) = run(&cache, &*full, 100, skewed);
+        assert!(hits > 0.99, "{hits}");
+    }
+
+    #[test]
+    fn rules_that_become_heavier_are_cached_though_no_region_changes() {
+        let ruleset = rules_by_port(100);
+        let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
+        let cache = StormCache::new(&ruleset, &StormOptions::default());
+        let mixed = |n: u32| n.wrapping_mul(0x9e37_79b9) >> 16;
+        // Twenty ports in most packets, five in one of eight.
+        let port = |n: u32| if mixed(n) % 8 == 0 { 20 + mixed(n) / 8 % 5 } else { mixed(n) % 20 };
+        let (_, hits) = run(&cache, &*full, 1000, port);
+        assert!(hits > 0.7, "{hits}");
+        let stats = cache.stats();
+        assert!(stats.evolving_rules == 25 && stats.weights.len() == 20, "{stats:?}");
+        run(&cache, &*full, 500, |n| 20 + mixed(n) % 5);
+        let (_, hits) = run(&cache, &*full, 100, |n| 20 + mixed(n) % 5);
         assert!(hits > 0.99, "{hits}");
     }
 }

@@ -46,8 +46,8 @@ impl Pace {
         }
     }
 
-    /// Samples of the window now. Where sampling is rarer, it has fewer, so that it stands for about
-    /// the same traffic; where most keys miss, it has few, all of new traffic.
+    /// Samples of the window now. Where sampling is rarer, it has fewer, so that it stands for
+    /// about the same traffic; where most keys miss, it has few, all of new traffic.
     pub fn window_len(&self, len: usize) -> usize {
         (len / self.window_share.load(Ordering::Relaxed)).max(1)
     }

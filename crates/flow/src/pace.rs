@@ -14,9 +14,14 @@ const KEYS_PER_MISS_MIN: usize = 16;
 /// See [`KEYS_PER_MISS_MIN`].
 const HITTING_BACKOFF: usize = 4;
 
-/// While most keys miss, the window is so much shorter: rules of former traffic would keep those of
-/// new traffic out of the cache until all their samples have left it.
-const MISSING_SHARE: usize = 8;
+/// While less than half as many keys hit as before, the window is so much shorter: rules of former
+/// traffic would keep those of new traffic out of the cache until all their samples have left it.
+const SHIFTED_SHARE: usize = 8;
+
+/// Hits of all keys, and the weight of a batch in the mean of hits before: some 50,000 keys.
+const ALL_HIT: usize = 1 << 16;
+/// See [`ALL_HIT`].
+const MEAN_BATCHES: usize = 256;
 
 /// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
 const KEYS_PER_HIT_MAX: usize = 8;
@@ -47,7 +52,7 @@ impl Pace {
     }
 
     /// Samples of the window now. Where sampling is rarer, it has fewer, so that it stands for
-    /// about the same traffic; where most keys miss, it has few, all of new traffic.
+    /// about the same traffic; after a shift it has few, all of new traffic.
     pub fn window_len(&self, len: usize) -> usize {
         (len / self.window_share.load(Ordering::Relaxed)).max(1)
     }
@@ -56,7 +61,12 @@ impl Pace {
     pub fn note_hits(&self, reader: &Reader, hits: usize, keys: usize) {
         let is_hitting = self.is_adaptive && (keys - hits) * KEYS_PER_MISS_MIN <= keys;
         reader.is_hitting.store(is_hitting, Ordering::Relaxed);
-        reader.is_missing.store(self.is_adaptive && 2 * hits < keys, Ordering::Relaxed);
+        let share = hits * ALL_HIT / keys.max(1);
+        let mean = reader.hits_mean.load(Ordering::Relaxed);
+        reader.is_shifted.store(self.is_adaptive && 2 * share < mean, Ordering::Relaxed);
+        reader
+            .hits_mean
+            .store(mean - mean / MEAN_BATCHES + share / MEAN_BATCHES, Ordering::Relaxed);
         if hits * KEYS_PER_HIT_MAX >= keys {
             reader.bypass_len.store(0, Ordering::Relaxed);
         } else if self.is_adaptive {
@@ -93,8 +103,8 @@ impl Pace {
         let first = interval.saturating_sub(since + 1);
         let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
         reader.since.store(after, Ordering::Relaxed);
-        let share = match reader.is_missing.load(Ordering::Relaxed) {
-            true => MISSING_SHARE,
+        let share = match reader.is_shifted.load(Ordering::Relaxed) {
+            true => SHIFTED_SHARE,
             false => backoff,
         };
         // Readers load it: they keep its line while it stays the same.

@@ -25,8 +25,9 @@ pub(crate) struct Reader {
     pub(crate) bypass_len: AtomicUsize,
     /// Whether nearly all keys of the last batch hit.
     pub(crate) is_hitting: AtomicBool,
-    /// Whether most of them missed.
-    pub(crate) is_missing: AtomicBool,
+    /// Mean share of hits of the batches before, and whether less than half of it hits now.
+    pub(crate) hits_mean: AtomicUsize,
+    pub(crate) is_shifted: AtomicBool,
     /// Batches until the next one that the gate times.
     untimed: AtomicUsize,
 }

@@ -2,16 +2,23 @@
 
 use std::fmt::Write;
 
-/// Size of a chart in pixels, and the room around its plot.
+/// Size of a chart in pixels without its legend, and the room around its plot.
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 320.0;
+const HEIGHT: f64 = 290.0;
 const LEFT: f64 = 60.0;
-const BOTTOM: f64 = 60.0;
+const BOTTOM: f64 = 30.0;
 const TOP: f64 = 30.0;
 
+/// Size of a name in the legend, and how many stand side by side.
+const NAME_WIDTH: f64 = 116.0;
+const NAME_HEIGHT: f64 = 18.0;
+const NAMES_PER_LINE: usize = 6;
+
 /// Distinct in print and to colour-blind readers.
-const COLOURS: [&str; 7] =
-    ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777"];
+const COLOURS: [&str; 10] = [
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#ee7733",
+    "#009988", "#332288",
+];
 
 /// Named values of one colour: one for each group of bars, or points of a line.
 pub struct Series {
@@ -29,18 +36,28 @@ pub struct Axes<'a> {
     pub groups: &'a [String],
 }
 
+/// The least of 1, 2, 2.5 and 5 times a power of ten that divides `span` into at most five steps.
+fn step_of(span: f64) -> f64 {
+    let power = 10f64.powf((span / 5.0).log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|step| step * power);
+    steps.into_iter().find(|step| span / step <= 5.0 + 1e-9).unwrap_or(span)
+}
+
 /// A chart of bars, grouped, if there are groups, else of lines.
 pub fn chart(axes: &Axes<'_>, all: &[Series]) -> String {
     let points = || all.iter().flat_map(|series| &series.points);
     let y_max = points().map(|point| point.1).fold(axes.y_min, f64::max);
-    let y_span = if y_max > axes.y_min { y_max - axes.y_min } else { 1.0 };
+    let step = step_of(if y_max > axes.y_min { y_max - axes.y_min } else { 1.0 });
+    let steps = ((y_max - axes.y_min) / step - 1e-9).ceil().max(1.0);
+    let y_span = step * steps;
     let x_max = points().map(|point| point.0).fold(1.0, f64::max);
     let plot = (WIDTH - LEFT - 20.0, HEIGHT - TOP - BOTTOM);
     let y = |value: f64| TOP + plot.1 * (1.0 - (value.max(axes.y_min) - axes.y_min) / y_span);
+    let height = HEIGHT + NAME_HEIGHT * all.len().div_ceil(NAMES_PER_LINE) as f64;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"{WIDTH}\" \
-         height=\"{HEIGHT}\" fill=\"white\"/>\n"
+         height=\"{height}\" fill=\"white\"/>\n"
     );
     let mut text = |x: f64, y: f64, anchor: &str, content: &str| {
         _ = writeln!(
@@ -49,12 +66,10 @@ pub fn chart(axes: &Axes<'_>, all: &[Series]) -> String {
         );
     };
     text(LEFT, 16.0, "start", &format!("{} ({})", axes.title, axes.y_label));
-    for tick in 0..=4 {
-        let value = axes.y_min + y_span * f64::from(tick) / 4.0;
-        text(LEFT - 6.0, y(value) + 4.0, "end", &format!("{value:.2}"));
-    }
-    for (at, series) in all.iter().enumerate() {
-        text(LEFT + 14.0 + at as f64 * 108.0, HEIGHT - 8.0, "start", &series.name);
+    for tick in 0..=steps as u32 {
+        let value = axes.y_min + step * f64::from(tick);
+        let rounded = (value * 1e6).round() / 1e6;
+        text(LEFT - 6.0, y(value) + 4.0, "end", &rounded.to_string());
     }
     if axes.groups.is_empty() {
         text(LEFT, HEIGHT - BOTTOM + 16.0, "start", "0");
@@ -67,12 +82,6 @@ pub fn chart(axes: &Axes<'_>, all: &[Series]) -> String {
     }
     for (at, series) in all.iter().enumerate() {
         let colour = COLOURS[at % COLOURS.len()];
-        let legend = LEFT + at as f64 * 108.0;
-        _ = writeln!(
-            svg,
-            "<rect x=\"{legend:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>",
-            HEIGHT - 17.0
-        );
         if axes.groups.is_empty() {
             let place = |&(x, value): &(f64, f64)| {
                 format!("{:.1},{:.1}", LEFT + plot.0 * x / x_max, y(value))
@@ -97,12 +106,39 @@ pub fn chart(axes: &Axes<'_>, all: &[Series]) -> String {
             );
         }
     }
-    svg + "</svg>\n"
+    svg + &legend(all) + "</svg>\n"
+}
+
+/// The names of the series, with their colours.
+fn legend(all: &[Series]) -> String {
+    let mut svg = String::new();
+    for (at, series) in all.iter().enumerate() {
+        let (line, column) = (at / NAMES_PER_LINE, at % NAMES_PER_LINE);
+        let (x, y) = (LEFT + column as f64 * NAME_WIDTH, HEIGHT + line as f64 * NAME_HEIGHT);
+        _ = writeln!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"10\" height=\"10\" fill=\"{}\"/>\n\
+             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            COLOURS[at % COLOURS.len()],
+            x + 14.0,
+            y + 9.0,
+            series.name,
+        );
+    }
+    svg
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_are_round_and_few() {
+        let cases = [(1.0, 0.2), (3.0, 1.0), (0.1, 0.02), (591.6, 200.0), (1100.0, 250.0)];
+        for (span, step) in cases {
+            assert!((step_of(span) / step - 1.0).abs() < 1e-9, "{span}: {}", step_of(span));
+        }
+    }
 
     #[test]
     fn draws_a_bar_for_each_value_and_a_line_for_each_series() {

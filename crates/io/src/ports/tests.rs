@@ -177,11 +177,12 @@ fn a_full_ring_drops_and_counts() {
         let mut tx = table.open_tx(&spec("pb", PortMethod::Auto)).unwrap();
         let mut pool = Pool::new();
         let batch = packets(&mut pool, (0..64).map(|number| frame(number, 60)));
-        (0..100).for_each(|_| send(&mut *tx, &batch));
-        let received = receive(&mut *rx, &mut pool, 6400).len() as u64;
+        // The ring holds 16,384 frames.
+        (0..300).for_each(|_| send(&mut *tx, &batch));
+        let received = receive(&mut *rx, &mut pool, 300 * 64).len() as u64;
         let counts = rx.counts();
         assert!(counts.dropped > 1000, "{counts:?}");
-        assert_eq!(received + counts.dropped, 6400);
+        assert_eq!(received + counts.dropped, 300 * 64);
     });
 }
 

@@ -3,8 +3,9 @@
 mod running;
 
 use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use running::{PATIENCE, connect, start, stop, talk};
 
@@ -74,7 +75,11 @@ fn a_pipe_that_has_nothing_keeps_nobody_waiting() {
 fn a_socket_whose_listener_is_gone_is_taken_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
-    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    drop(UnixListener::bind(&path).expect("a socket"));
+    // A process that another test has just forked has the listener until it runs its program.
+    while UnixStream::connect(&path).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let child = start(&path, "Idle -> Discard");
     assert_eq!(talk(&path, "read list\n").lines().next(), Some("200 Read handler 'list' OK"));
     let second = start(&path, "Idle -> Discard").wait_with_output().expect("it ends");

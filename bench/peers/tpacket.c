@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES (1u << 18)
-#define BLOCKS 32u
+#define BLOCKS 128u
 #define RETIRE_MS 1
 
 static void fail(const char *what)

@@ -29,8 +29,8 @@ use crate::sys::interface::Interface;
 use crate::sys::packet_socket::{self, RingFrame};
 
 /// Bytes of the receive rings of an interface, all queues together: 16,384 slots, or 128 blocks. At
-/// half a million frames a second they last for 30 ms; where a core is shared, the scheduler takes
-/// it away for 10 ms at times.
+/// half a million frames a second they last for 30 ms; on shared cores a worker is late by
+/// more than 10 ms at times.
 const RING_BYTES: usize = 32 << 20;
 /// Bytes of the ring of a queue, at least.
 const RING_BYTES_MIN: usize = 8 << 20;

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Threads with lines of their own; more threads share.
-const READERS: usize = 32;
+/// Threads with lines of their own. Further threads share as many other lines.
+const OWNERS: usize = 32;
 
 /// Alone on its cache lines (two, for cores that fetch pairs).
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Padded<T>(pub(crate) T);
 /// nothing over, so all are relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
+    /// Whether several threads may use it.
+    is_shared: bool,
     hits: AtomicU64,
     misses: AtomicU64,
     /// Keys since the last sample.
@@ -35,10 +37,12 @@ pub(crate) struct Reader {
 impl Reader {
     /// Counts keys.
     pub(crate) fn count(&self, hits: usize, misses: usize) {
-        // Off the cache, and often on it, one of them is 0; adding costs as much as some lookups.
-        for (count, more) in [(&self.hits, hits), (&self.misses, misses)] {
-            if more > 0 {
-                count.fetch_add(more as u64, Ordering::Relaxed);
+        for (count, more) in [(&self.hits, hits as u64), (&self.misses, misses as u64)] {
+            if self.is_shared {
+                count.fetch_add(more, Ordering::Relaxed);
+            } else {
+                // An atomic addition costs as much as some lookups.
+                count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
             }
         }
     }
@@ -65,12 +69,11 @@ impl Reader {
     }
 }
 
-/// The state of all threads.
-#[derive(Debug, Default)]
-pub(crate) struct Readers([Padded<Reader>; READERS]);
+/// The state of all threads: lines of the first threads, then lines that others share.
+#[derive(Debug)]
+pub(crate) struct Readers([Padded<Reader>; 2 * OWNERS]);
 
-/// The number of the calling thread, from 0 on; threads that run at a time hardly share one modulo
-/// a small number.
+/// The number of the calling thread, from 0 on, which no other thread of the process has or gets.
 pub(crate) fn thread_number() -> usize {
     thread_local! {
         static NUMBER: usize = {
@@ -81,10 +84,19 @@ pub(crate) fn thread_number() -> usize {
     NUMBER.with(|number| *number)
 }
 
+impl Default for Readers {
+    fn default() -> Self {
+        let reader = |at| Reader { is_shared: at >= OWNERS, ..Reader::default() };
+        Self(std::array::from_fn(|at| Padded(reader(at))))
+    }
+}
+
 impl Readers {
     /// That of the calling thread.
     pub(crate) fn own(&self) -> &Reader {
-        &self.0[thread_number() % READERS].0
+        let number = thread_number();
+        let at = if number < OWNERS { number } else { OWNERS + number % OWNERS };
+        &self.0[at].0
     }
 
     /// Hits and misses of all threads.

@@ -15,8 +15,9 @@ pub(crate) struct Entry {
     pub(crate) is_table_miss: bool,
 }
 
-/// What a flow has counted.
+/// What a flow has counted: half of a cache line, never parts of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(32))]
 pub(crate) struct FlowCounters {
     /// Packets that it matched.
     pub(crate) packets: u64,

@@ -403,20 +403,33 @@ impl Element for IpLookup {
             }
             return cx.emit_batch(hop.port as usize, batch);
         }
-        self.outputs.clear();
-        let mut has_all = true;
-        let mut has_gateway = false;
-        self.outputs.extend(self.addresses.iter_mut().zip(&self.found).map(|(address, &found)| {
-            let Some(hop) = self.table.hop(found) else {
+        let Self { table, addresses, found, outputs, .. } = self;
+        let (mut has_all, mut has_gateway) = (true, false);
+        let mut route = |hop| match table.hop(hop) {
+            Some(Hop { gateway, port }) => (gateway, port),
+            None => {
                 has_all = false;
-                return drop_for(NO_ROUTE as u32);
-            };
-            if hop.gateway != 0 {
-                has_gateway = true;
-                *address = hop.gateway;
+                (0, drop_for(NO_ROUTE as u32))
             }
-            hop.port
-        }));
+        };
+        outputs.clear();
+        if batch.is_deferred() {
+            outputs.extend(addresses.iter_mut().zip(&*found).map(|(address, &hop)| {
+                let (gateway, output) = route(hop);
+                if gateway != 0 {
+                    (*address, has_gateway) = (gateway, true);
+                }
+                output
+            }));
+        } else {
+            outputs.extend(batch.iter_mut().zip(&*found).map(|(packet, &hop)| {
+                let (gateway, output) = route(hop);
+                if gateway != 0 {
+                    gateway.put(packet);
+                }
+                output
+            }));
+        }
         if !has_all && self.told < TOLD_MAX {
             self.tell_no_route(cx);
         }

@@ -265,8 +265,8 @@ impl Drop for Event {
     }
 }
 
-/// Words of keys from which on the link is busy enough for [`Mark::Event`].
-const WIDE_KEY_WORDS: usize = 8;
+/// Bytes of keys that kernels read over the link from which on [`Mark::Event`] is faster.
+const EVENT_BYTES_MIN: usize = 256 << 10;
 
 /// One slot. Keys go into [`CardSlot::keys_mut`], [`CardSlot::start`] sends them off, and once
 /// [`CardSlot::poll`] or [`CardSlot::wait`] said so, [`CardSlot::answers`] has the ids.
@@ -379,9 +379,9 @@ impl CardSlot {
             };
             check("cuMemcpyDtoHAsync", got)?;
         }
-        let are_wide = self.form.key_words >= WIDE_KEY_WORDS;
+        let is_large = self.form.keys_len(len) * 4 >= EVENT_BYTES_MIN;
         let mark = match transfer {
-            Transfer::Direct if are_wide => Mark::Event,
+            Transfer::Direct if is_large => Mark::Event,
             _ => Mark::Value,
         };
         self.done.record(stream, mark)

@@ -14,6 +14,7 @@ use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
 use crate::gate::{CostGate, LookupPath};
 use crate::misses::Misses;
+use crate::readers::Reader;
 use crate::rule_index::Merge;
 use crate::storm::{StormCache, StormOptions, StormStats};
 
@@ -122,14 +123,14 @@ impl CachedClassifier {
             false => (LookupPath::Cached, TIMED_EVERY),
         };
         if !reader.is_timed(every) {
-            return self.classify_on(path, keys, out);
+            return self.classify_on(path, reader, keys, out);
         }
         // If another worker is at the gate just now, it learns enough for both.
         let Ok(path) = gate.try_lock().map(|mut gate| gate.choose()) else {
-            return self.classify_on(path, keys, out);
+            return self.classify_on(path, reader, keys, out);
         };
         let began = clock();
-        self.classify_on(path, keys, out);
+        self.classify_on(path, reader, keys, out);
         let ended = clock();
         let ns_since = |start: Duration, now: Duration| {
             u64::try_from(now.saturating_sub(start).as_nanos()).unwrap_or(u64::MAX)
@@ -150,7 +151,14 @@ impl CachedClassifier {
         }
     }
 
-    fn classify_on(&self, path: LookupPath, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+    /// A lookup on a path; `reader` is that of the thread.
+    fn classify_on(
+        &self,
+        path: LookupPath,
+        reader: &Reader,
+        keys: KeyBatch<'_>,
+        out: &mut [RuleId],
+    ) {
         match path {
             LookupPath::Cached => {
                 self.cache.lookup(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
@@ -158,7 +166,7 @@ impl CachedClassifier {
             }
             LookupPath::Plain => {
                 self.full.classify(keys, out);
-                self.cache.reader().count(0, keys.len());
+                reader.count(0, keys.len());
             }
         }
     }
@@ -197,7 +205,7 @@ impl Classifier for CachedClassifier {
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
         match (&self.gate, self.clock.get()) {
             (Some(gate), Some(clock)) => self.classify_gated(gate, clock, keys, out),
-            _ => self.classify_on(LookupPath::Cached, keys, out),
+            _ => self.classify_on(LookupPath::Cached, self.cache.reader(), keys, out),
         }
     }
 

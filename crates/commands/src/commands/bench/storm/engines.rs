@@ -25,6 +25,9 @@ const BATCH_KEYS: usize = 256;
 /// Parts of the traffic between two looks at the clock.
 const PARTS_PER_LOOK: usize = 4;
 
+/// Rounds of a case for each of other figures: differences of a hundredth count here.
+const MORE_ROUNDS: usize = 3;
+
 /// What takes turns.
 const FORMS: usize = 3;
 
@@ -149,7 +152,7 @@ impl Lab<'_> {
     ) -> Vec<[f64; FORMS]> {
         let barrier = Barrier::new(threads);
         let time = self.effort.time / 2;
-        let rounds = self.effort.rounds;
+        let rounds = MORE_ROUNDS * self.effort.rounds;
         let all: Vec<Vec<[f64; FORMS]>> = thread::scope(|scope| {
             let spawn = |idx: usize| {
                 let barrier = &barrier;

@@ -10,10 +10,11 @@ use super::{BenchRfc2544Args, Router, Test};
 use crate::exit::bad_input;
 use crate::human::{rate, rounded};
 use crate::interrupt;
+use crate::measure::median;
 use crate::term::Progress;
 use crate::traffic::{
-    FLOWS_MAX, FrameSet, FrameSize, Interfaces, Limit, Macs, Rate, Session, Trial, TrialResult,
-    mean_wire_bytes,
+    FLOWS_MAX, FrameSet, FrameSize, Interfaces, Latency, Limit, Macs, Rate, Session, Trial,
+    TrialResult, mean_wire_bytes,
 };
 
 /// A sender that reaches less than this part of a rate is too slow.
@@ -172,11 +173,16 @@ impl<'a> Bench<'a> {
         for load_percent in [100, 50].into_iter().filter(|_| pps > 0.0) {
             self.progress.say(format!("{size} bytes: latency at {load_percent} %"));
             let pps = pps * f64::from(load_percent) / 100.0;
-            let result = self.offer(size, pps, self.args.trial)?;
-            reports.extend(result.latency.map(|latency| LatencyReport {
+            let (mut trials, mut loss_ratio) = (Vec::new(), 0.0);
+            for _ in 0..self.args.latency_trials {
+                let result = self.offer(size, pps, self.args.trial)?;
+                loss_ratio += result.loss_ratio() / self.args.latency_trials as f64;
+                trials.extend(result.latency);
+            }
+            reports.extend(median_latency(&trials).map(|latency| LatencyReport {
                 load_percent,
                 pps: rounded(pps, 1),
-                loss_ratio: result.loss_ratio(),
+                loss_ratio,
                 latency,
             }));
         }
@@ -272,6 +278,22 @@ fn longest_burst(
     Ok(low)
 }
 
+/// Medians over trials, and the extremes of all; `None` without trials.
+fn median_latency(trials: &[Latency]) -> Option<Latency> {
+    let sorted = |part: fn(&Latency) -> f64| {
+        let mut values: Vec<f64> = trials.iter().map(part).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    Some(Latency {
+        min_us: *sorted(|latency| latency.min_us).first()?,
+        mean_us: median(&sorted(|latency| latency.mean_us)),
+        p50_us: median(&sorted(|latency| latency.p50_us)),
+        p99_us: median(&sorted(|latency| latency.p99_us)),
+        max_us: *sorted(|latency| latency.max_us).last()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,5 +321,15 @@ mod tests {
             let near = longest_burst(100_000, 0.02, &mut |count| Ok(count <= capacity)).unwrap();
             assert!(near <= found && near as f64 >= found as f64 * 0.97, "{near} of {found}");
         }
+    }
+
+    #[test]
+    fn one_slow_trial_does_not_count() {
+        let trial =
+            |p99_us| Latency { min_us: 1.0, mean_us: 2.0, p50_us: 2.0, p99_us, max_us: p99_us };
+        let trials = [9.0, 8.0, 700.0, 7.0, 9.0].map(trial);
+        let found = median_latency(&trials).unwrap();
+        assert_eq!((found.min_us, found.p99_us, found.max_us), (1.0, 9.0, 700.0));
+        assert!(median_latency(&[]).is_none());
     }
 }

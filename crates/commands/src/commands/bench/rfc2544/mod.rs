@@ -98,6 +98,10 @@ pub struct BenchRfc2544Args {
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10s")]
     trial: Duration,
 
+    /// Number of trials of latency, whose medians are reported; RFC 2544 requires 20
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]
+    latency_trials: usize,
+
     /// How long to wait for frames after a trial; RFC 2544 requires 2s
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "500ms")]
     wait: Duration,

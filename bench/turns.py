@@ -2,7 +2,7 @@
 """Measures two builds of warpswitch in turns and prints the ratio of each figure.
 
     bench/turns.py OLD NEW [--what classify,graph,scan,routes,gpu] [--rounds 5]
-                   [--data DIR] [--out FILE.csv] [--label TEXT]
+                   [--only CASES] [--data DIR] [--out FILE.csv] [--label TEXT]
 
 OLD and NEW are binaries. Each case runs with both, OLD first in even rounds and NEW first in odd
 ones, so that a machine which slows down or speeds up favours neither. A figure is every `mpps` or
@@ -175,6 +175,7 @@ def main():
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--what", default="classify,graph,scan,routes")
+    parser.add_argument("--only", help="cases, separated by commas, such as 'gpu scan'")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--run-ms", type=int, default=200)
     parser.add_argument("--data")
@@ -187,6 +188,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         files = Files(binaries[0], args.data, work)
         for name, arguments in cases(files, args.what.split(","), args.run_ms):
+            if args.only and name not in args.only.split(","):
+                continue
             measured = {}
             for turn in range(args.rounds):
                 reports = {}

@@ -55,8 +55,8 @@ each of N threads does everything. gbps is for frames of 128 bytes. 'ms to 95' i
   match    time of a match of 256 keys against 20 cached rules
 
 What is popular changes with time, however fast a router is: the packets of figures 6 and 7, of \
-tables 5 and 6 and of hot rules come from a window of 32K packets, which moves through the trace \
-by 7,500 packets a millisecond, the rate of the paper's traces.
+tables 5 and 6, of 'choices' and 'shift' and of hot rules come from a window of 32K packets, which \
+moves through the trace by 7,500 packets a millisecond, the rate of the paper's traces.
 
 Partitions have two workers less than there are threads. With fewer cores than threads, threads \
 share cores, and throughput without loss means little. Figures 8, 9 and 10 depend on the \

@@ -108,3 +108,33 @@ impl Readers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_several_threads_lose_no_count() {
+        const TIMES: u64 = 200_000;
+        let readers = Readers::default();
+        let shared = &readers.0[OWNERS].0;
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..TIMES).for_each(|_| shared.count(1, 2)));
+            }
+        });
+        assert_eq!(readers.counts(), (4 * TIMES, 8 * TIMES));
+    }
+
+    #[test]
+    fn later_threads_get_shared_lines() {
+        let readers = Readers::default();
+        for _ in 0..2 * OWNERS {
+            let check = || (thread_number() >= OWNERS, readers.own().is_shared);
+            let (is_late, is_shared) = thread::scope(|scope| scope.spawn(check).join().unwrap());
+            assert_eq!(is_late, is_shared);
+        }
+    }
+}

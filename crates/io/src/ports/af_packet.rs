@@ -34,9 +34,10 @@ use crate::sys::packet_socket::{self, RingFrame};
 const RING_BYTES: usize = 32 << 20;
 /// Bytes of the ring of a queue, at least.
 const RING_BYTES_MIN: usize = 8 << 20;
-/// Bytes after which a burst ends: some frames of 64 KiB. More would leave the cache before they
-/// are sent, and have the receiver wait meanwhile.
-pub(super) const BURST_BYTES_MAX: usize = 192 << 10;
+/// Bytes after which a burst ends: eight frames of 64 KiB. More would leave the cache before they
+/// are sent, and have the receiver wait meanwhile; with three, TCP reached 0.72 to 0.87 of the
+/// kernel's forwarding in five runs, with eight 0.83 to 0.87.
+pub(super) const BURST_BYTES_MAX: usize = 512 << 10;
 /// Bytes that wait to be sent, and that long frames may take in the socket of a receiver.
 const SOCKET_BYTES: usize = 4 << 20;
 /// `ETH_P_ALL`.

@@ -69,6 +69,7 @@ impl<'a> Bench<'a> {
         let mut report = Report {
             device,
             trial_s: self.args.trial.as_secs_f64(),
+            latency_trials: self.args.latency_trials,
             loss_ratio_max: self.args.loss_ratio,
             sizes: Vec::new(),
         };

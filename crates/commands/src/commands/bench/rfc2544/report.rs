@@ -15,6 +15,8 @@ pub struct Report {
     /// The device under test, for people.
     pub device: String,
     pub trial_s: f64,
+    /// Trials of latency at each load.
+    pub latency_trials: usize,
     pub loss_ratio_max: f64,
     pub sizes: Vec<SizeReport>,
 }
@@ -86,8 +88,12 @@ impl Report {
             self.device, self.trial_s, self.loss_ratio_max
         );
         let mut text = format!("{}{}", title("RFC 2544", &aside), self.throughput_table());
+        let trials = match self.latency_trials {
+            1 => "in us; one trial".to_owned(),
+            count => format!("in us; medians of {count} trials, min and max of all"),
+        };
         for (name, aside, table) in [
-            ("Latency", "in us", self.latency_table()),
+            ("Latency", &*trials, self.latency_table()),
             ("Frame loss rate", "by part of the highest rate", self.loss_table()),
             ("Back-to-back frames", "longest burst without loss", self.burst_table()),
         ] {
@@ -266,6 +272,7 @@ pub mod tests {
         Report {
             device: "eth0 to eth1".into(),
             trial_s: 10.0,
+            latency_trials: 5,
             loss_ratio_max: 0.0,
             sizes: vec![size("64", 500_000.0), size("IMIX", 400_000.0)],
         }

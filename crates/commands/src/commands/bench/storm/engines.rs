@@ -25,7 +25,7 @@ const BATCH_KEYS: usize = 256;
 /// Parts of the traffic between two looks at the clock.
 const PARTS_PER_LOOK: usize = 4;
 
-/// Rounds of a case for each of other figures: differences of a hundredth count here.
+/// So many times the rounds of other figures: here a hundredth matters.
 const MORE_ROUNDS: usize = 3;
 
 /// What takes turns.

@@ -50,6 +50,9 @@ pub const CACHED_MAX_MAX: usize = 30;
 /// miss, a sample that is done at once saves more than it takes.
 const PARTS_PER_BATCH: usize = 3;
 
+/// Answers that are looked through for a miss together.
+const ANSWER_GROUP: usize = 16;
+
 /// How a cache is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StormOptions {
@@ -128,8 +131,9 @@ pub struct StormCache {
     updater: Padded<Mutex<Updater>>,
     readers: Readers,
     pace: Pace,
-    /// Whether something is left to do for the last sample: a hint, read for each batch.
-    has_work: AtomicBool,
+    /// Whether something is left to do for the last sample: a hint, read for each batch in the
+    /// folded form. It changes with each sample.
+    has_work: Padded<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -176,7 +180,8 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: Cell<Scratch> = Cell::default();
+    /// Boxed: a lookup takes a pointer only.
+    static SCRATCH: Cell<Option<Box<Scratch>>> = Cell::default();
 }
 
 impl StormCache {
@@ -209,7 +214,7 @@ impl StormCache {
             updater: Padded(Mutex::new(updater)),
             readers: Readers::default(),
             pace: Pace::new(options),
-            has_work: AtomicBool::new(false),
+            has_work: Padded(AtomicBool::new(false)),
         }
     }
 
@@ -228,15 +233,15 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
     ) {
-        let mut scratch = SCRATCH.take();
-        let Scratch { answers, misses } = &mut scratch;
+        let mut scratch = SCRATCH.take().unwrap_or_default();
+        let Scratch { answers, misses } = &mut *scratch;
         // S3: held until the misses are classified.
         let list = self.list.read();
         misses.clear();
         self.answer_hits(&list, keys, out, of_answer, answers, misses);
         misses.resolve(full, out, of_rule);
         drop(list);
-        SCRATCH.set(scratch);
+        SCRATCH.set(Some(scratch));
     }
 
     /// The first half of a lookup: answers hits in `out` and adds the others to `misses`, for
@@ -253,9 +258,9 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         misses: &mut Misses,
     ) {
-        let mut scratch = SCRATCH.take();
+        let mut scratch = SCRATCH.take().unwrap_or_default();
         self.answer_hits(&self.list.read(), keys, out, of_answer, &mut scratch.answers, misses);
-        SCRATCH.set(scratch);
+        SCRATCH.set(Some(scratch));
     }
 
     fn answer_hits<T>(
@@ -277,11 +282,16 @@ impl StormCache {
         } else {
             list.lookup(keys, answers);
         }
-        for (place, (answer, out)) in answers.iter().zip(out).enumerate() {
-            if *answer == Answer::MISS {
-                misses.push(place, keys.key(place));
-            } else {
-                *out = of_answer(*answer);
+        let groups = answers.chunks(ANSWER_GROUP).zip(out.chunks_mut(ANSWER_GROUP));
+        for (group, (answers, out)) in groups.enumerate() {
+            let has_misses = answers.iter().fold(false, |any, a| any | (*a == Answer::MISS));
+            for (at, (answer, out)) in answers.iter().zip(out).enumerate() {
+                if has_misses && *answer == Answer::MISS {
+                    let place = group * ANSWER_GROUP + at;
+                    misses.push(place, keys.key(place));
+                } else {
+                    *out = of_answer(*answer);
+                }
             }
         }
         misses.end_part(keys.len());
@@ -329,7 +339,7 @@ impl StormCache {
     /// Does so many parts of it.
     fn go_on(&self, parts: usize) {
         for _ in 0..parts {
-            if !self.has_work.load(Ordering::Relaxed) || !self.evolve() {
+            if !self.has_work.0.load(Ordering::Relaxed) || !self.evolve() {
                 return;
             }
         }
@@ -358,8 +368,8 @@ impl StormCache {
             return false;
         }
         let has_work = updater.evolving.has_work() || self.is_swap_due(&updater);
-        if self.has_work.load(Ordering::Relaxed) != has_work {
-            self.has_work.store(has_work, Ordering::Relaxed);
+        if self.has_work.0.load(Ordering::Relaxed) != has_work {
+            self.has_work.0.store(has_work, Ordering::Relaxed);
         }
         true
     }

@@ -129,7 +129,8 @@ impl Matcher {
             self.group::<1, W, WIDE, C>(&list, boxes, &bounds.answers, keys, out);
         }
         if !last_keys.is_empty() {
-            let mut keys = [[0; W]; GROUP_LEN];
+            // Repeated: a key that hits none of the first boxes would make the group go on.
+            let mut keys = [last_keys[0]; GROUP_LEN];
             keys[..last_keys.len()].copy_from_slice(last_keys);
             let mut out = [[Answer::MISS; GROUP_LEN]];
             self.group::<1, W, WIDE, C>(&list, boxes, &bounds.answers, &[keys], &mut out);

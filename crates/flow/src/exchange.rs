@@ -106,11 +106,16 @@ impl<T> ExchangePort<T> {
 
     /// Takes an item that some worker sent to this one, in turns; in order from each.
     pub fn pop(&mut self) -> Option<T> {
+        self.pop_with_sender().map(|(_, item)| item)
+    }
+
+    /// The same, with the worker that sent it.
+    pub fn pop_with_sender(&mut self) -> Option<(usize, T)> {
         for _ in 0..self.from.len() {
             self.next_from = (self.next_from + 1) % self.from.len();
             if let Some(item) = self.from[self.next_from].pop() {
                 self.backlog.waiting[self.worker].0.fetch_sub(1, Ordering::Relaxed);
-                return Some(item);
+                return Some((self.next_from, item));
             }
         }
         None
@@ -141,6 +146,6 @@ mod tests {
     fn a_worker_may_send_to_itself() {
         let (mut ports, _) = exchange(1, 1);
         ports[0].push(0..1, 7).expect("room");
-        assert_eq!((ports[0].pop(), ports[0].pop()), (Some(7), None));
+        assert_eq!((ports[0].pop_with_sender(), ports[0].pop()), (Some((0, 7)), None));
     }
 }

@@ -32,6 +32,8 @@ pub struct Effort {
     pub time: Duration,
     /// Halvings of the range of rates.
     pub steps: usize,
+    /// Searches of a rate in figures 6 and 7, whose medians count.
+    pub searches: usize,
     /// Rule sets, from R1 on, and cases of the cost gate.
     pub rulesets: usize,
     /// Most rules of a case.
@@ -183,22 +185,47 @@ impl Lab<'_> {
         Traffic::by_time(keys, Clock { began: self.began, keys_per_ms })
     }
 
-    fn throughput(&self, input: &Input, layout: Layout) -> (Throughput, RunCounts) {
-        self.progress.say(format!("{}: {}", input.rules.name, layout.name()));
-        let cache = input.rules.cache(CACHE_SIZE);
-        let bench = self.bench(input, layout, &cache);
-        let (found, flat) = bench.throughput(self.effort.time, self.effort.steps);
+    /// The throughput of layouts, searched in turns: medians, and the run without pace whose rate
+    /// is the median.
+    fn throughputs(&self, input: &Input, layouts: &[Layout]) -> Vec<(Throughput, RunCounts)> {
+        let caches: Vec<StormCache> =
+            layouts.iter().map(|_| input.rules.cache(CACHE_SIZE)).collect();
+        let mut found = vec![Vec::new(); layouts.len()];
+        for _ in 0..self.effort.searches {
+            for ((layout, cache), found) in layouts.iter().zip(&caches).zip(&mut found) {
+                self.progress.say(format!("{}: {}", input.rules.name, layout.name()));
+                let bench = self.bench(input, *layout, cache);
+                found.push(bench.throughput(self.effort.time, self.effort.steps));
+            }
+        }
+        let all = layouts.iter().zip(&caches).zip(found);
+        all.map(|((layout, cache), found)| self.median(input, *layout, cache, found)).collect()
+    }
+
+    fn median(
+        &self,
+        input: &Input,
+        layout: Layout,
+        cache: &StormCache,
+        mut found: Vec<(Option<f64>, RunCounts)>,
+    ) -> (Throughput, RunCounts) {
+        found.sort_by(|(_, a), (_, b)| a.rate().total_cmp(&b.rate()));
+        let flat = found[found.len() / 2].1;
+        // None is the lowest.
+        found.sort_by(|(a, _), (b, _)| a.partial_cmp(b).expect("a rate is a number"));
+        let rate = found[found.len() / 2].0;
         let bits = 8.0 * self.experiments.frame_bytes as f64;
+        let has_cache = !matches!(layout, Layout::Plain(_));
         let throughput = Throughput {
             ruleset: input.rules.name.clone(),
             layout: layout.name(),
             threads: layout.workers() + usize::from(layout.has_updater()),
-            mpps: found.map(|rate| rounded(rate / 1e6, 4)),
-            gbps: found.map(|rate| rounded(rate * bits / 1e9, 3)),
+            mpps: rate.map(|rate| rounded(rate / 1e6, 4)),
+            gbps: rate.map(|rate| rounded(rate * bits / 1e9, 3)),
             waiting_mpps: rounded(flat.rate() / 1e6, 4),
             times_copies: None,
             waiting_times: None,
-            hit_ratio: bench.cache.map(|cache| rounded(cache.stats().hit_ratio(), 4)),
+            hit_ratio: has_cache.then(|| rounded(cache.stats().hit_ratio(), 4)),
         };
         (throughput, flat)
     }
@@ -211,27 +238,22 @@ impl Lab<'_> {
         let (mut all, mut predictions) = (Vec::new(), Vec::new());
         for name in self.names() {
             let input = self.input(name)?;
-            let mut rows = Vec::new();
-            if self.threads > 1 {
-                rows.push(self.throughput(&input, Layout::Plain(1)).0);
-            }
-            let copies = rows.len();
             let workers = self.workers();
             let middle = Partition::of(workers.div_ceil(2), workers / 2);
-            rows.push(self.throughput(&input, Layout::Plain(self.threads)).0);
-            rows.push(self.throughput(&input, Layout::Fold(self.threads)).0);
-            rows.push(self.throughput(&input, Layout::Dynamic(middle)).0);
-            let first = rows.len();
-            let mut delays = None;
-            for partition in self.partitions() {
-                let (row, flat) = self.throughput(&input, Layout::Static(partition));
-                rows.push(row);
-                delays = if partition == middle { flat.delays.or(delays) } else { delays };
-            }
+            let one = (self.threads > 1).then_some(Layout::Plain(1));
+            let whole =
+                [Layout::Plain(self.threads), Layout::Fold(self.threads), Layout::Dynamic(middle)];
+            let copies = one.iter().len();
+            let partitions = copies + whole.len();
+            let layouts: Vec<Layout> =
+                one.into_iter().chain(whole).chain(self.partitions().map(Layout::Static)).collect();
+            let (mut rows, flats): (Vec<_>, Vec<_>) =
+                self.throughputs(&input, &layouts).into_iter().unzip();
             compare(&mut rows, copies);
-            if let Some(delays) = delays {
+            let of_middle = layouts.iter().position(|l| *l == Layout::Static(middle));
+            if let Some(delays) = of_middle.and_then(|at| flats[at].delays) {
                 let model = delays.propose(workers);
-                predictions.push(predict(&rows[first..], &delays, model));
+                predictions.push(predict(&rows[partitions..], &delays, model));
             }
             all.extend(rows);
         }
@@ -251,7 +273,7 @@ impl Lab<'_> {
         let mut all = Vec::new();
         for name in self.names() {
             let input = self.input(name)?;
-            all.extend(layouts.iter().map(|layout| self.throughput(&input, *layout).0));
+            all.extend(self.throughputs(&input, &layouts).into_iter().map(|(row, _)| row));
         }
         Ok(all)
     }

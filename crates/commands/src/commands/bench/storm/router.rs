@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! arrivals ─► cache worker ─┬─ hits: done
-//!   │ full: lost            └─ misses ─► ring ─► full worker: done
+//!   │ full: lost            └─ misses ─► ring ─► full worker: done ─► empty message back
 //!   │                  └─► samples ─► updater      │ full: lost
 //! ```
 //! Without a cache every worker classifies with an engine of its own. In the folded form every
@@ -25,6 +25,9 @@ use crate::threads;
 
 /// Time between two calls of a watcher.
 const WATCH_EVERY: Duration = Duration::from_micros(250);
+
+/// Time that threads run before a run with a fixed time counts: the caches of their cores fill.
+const WARM_UP: Duration = Duration::from_millis(2);
 
 /// Runs of a rate before it counts as lossy.
 const TRIES: usize = 3;
@@ -132,6 +135,8 @@ pub struct Shared<'a> {
     pub roles: Roles,
     pub backlog: &'a Backlog,
     pub pace: Pace,
+    /// What workers did before is forgotten.
+    pub counts_from: Instant,
     /// The run has ended.
     pub stop: AtomicBool,
     /// Whether traffic has shifted.
@@ -152,20 +157,24 @@ impl Bench<'_> {
         time: Duration,
         watch: &mut dyn FnMut(Duration) -> Watch,
     ) -> RunCounts {
-        self.run_while(pace, |shared| watch_run(shared, time, watch))
+        self.run_while(pace, Duration::ZERO, |shared| watch_run(shared, time, watch))
     }
 
-    /// The same without a watcher, which would take a worker's core now and then.
+    /// The same after a warm-up, without a watcher, which would take a worker's core now and then.
     pub fn run_for(&self, pace: Pace, time: Duration) -> RunCounts {
-        self.run_while(pace, |_| {
-            let began = Instant::now();
-            thread::sleep(time);
-            began.elapsed()
+        self.run_while(pace, WARM_UP, |shared| {
+            thread::sleep(time + shared.counts_from.saturating_duration_since(Instant::now()));
+            shared.counts_from.elapsed()
         })
     }
 
     /// Runs until `watch` returns with the time of the run.
-    fn run_while(&self, pace: Pace, watch: impl FnOnce(&Shared<'_>) -> Duration) -> RunCounts {
+    fn run_while(
+        &self,
+        pace: Pace,
+        warm_up: Duration,
+        watch: impl FnOnce(&Shared<'_>) -> Duration,
+    ) -> RunCounts {
         let workers = self.layout.workers();
         let start = match self.layout {
             Layout::Plain(workers) | Layout::Fold(workers) => Partition::of(workers, 1),
@@ -178,6 +187,7 @@ impl Bench<'_> {
             roles: Roles::new(start),
             backlog: &backlog,
             pace,
+            counts_from: Instant::now() + warm_up,
             stop: AtomicBool::new(false),
             shifted: AtomicBool::new(false),
             cursor: Cursor::default(),

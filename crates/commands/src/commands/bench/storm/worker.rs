@@ -73,10 +73,14 @@ pub struct Worker<'a> {
     /// Misses that are collected for one message, since `collected`.
     misses: Misses,
     collected: Instant,
+    /// Empty messages that came back.
+    spare: Vec<Misses>,
     out: Vec<Answer>,
     winners: Vec<RuleId>,
     batches: u32,
     counts: WorkerCounts,
+    /// Whether the warm-up is over.
+    is_counting: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -92,16 +96,23 @@ impl<'a> Worker<'a> {
             is_shifted: false,
             misses: Misses::default(),
             collected: now,
+            spare: Vec::new(),
             out: vec![Answer::MISS; batch],
             winners: vec![RuleId::NONE; batch],
             batches: 0,
             counts: WorkerCounts::default(),
+            is_counting: false,
         }
     }
 
     pub fn work(mut self) -> WorkerCounts {
         let mut idle = 0;
         loop {
+            if !self.is_counting && Instant::now() >= self.shared.counts_from {
+                self.is_counting = true;
+                self.counts = WorkerCounts::default();
+                self.arrivals.forget_losses();
+            }
             let is_full = self.shared.roles.role(self.idx) == Role::Full;
             let is_busy =
                 is_full && self.serve_misses() || self.receive() || !is_full && self.serve_misses();
@@ -164,7 +175,7 @@ impl<'a> Worker<'a> {
         match shared.bench.cache {
             None => self.classify(keys),
             Some(cache) if matches!(shared.bench.layout, Layout::Fold(_)) => self.fold(cache, keys),
-            Some(cache) => self.look_up_cached(cache, keys),
+            Some(cache) => self.look_up_cached(cache, keys, now),
         }
         keys.len()
     }
@@ -188,11 +199,11 @@ impl<'a> Worker<'a> {
         self.counts.done += keys.len() as u64;
     }
 
-    fn look_up_cached(&mut self, cache: &StormCache, keys: KeyBatch<'_>) {
+    fn look_up_cached(&mut self, cache: &StormCache, keys: KeyBatch<'_>, now: Instant) {
         let timed = self.batches.is_multiple_of(TIMED_EVERY).then(Instant::now);
         let before = self.misses.len();
         if before == 0 {
-            self.collected = Instant::now();
+            self.collected = now;
         }
         cache.look_up_cached(keys, &mut self.out, |answer| answer, &mut self.misses);
         cache.sample_batch(keys, false);
@@ -208,7 +219,11 @@ impl<'a> Worker<'a> {
     }
 
     fn send_misses(&mut self) {
-        let mut misses = std::mem::take(&mut self.misses);
+        if self.spare.is_empty() {
+            self.serve_misses();
+        }
+        let spare = self.spare.pop().unwrap_or_default();
+        let mut misses = std::mem::replace(&mut self.misses, spare);
         let mut idle = 0;
         while let Err(refused) = self.port.push(self.shared.roles.full_workers(), misses) {
             if self.shared.pace != Pace::Flat {
@@ -227,9 +242,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Classifies a message of misses, if one waits.
+    /// Classifies a message of misses, if one waits, and sends it back empty: memory that one
+    /// thread allocates and another one frees makes them wait for each other.
     fn serve_misses(&mut self) -> bool {
-        let Some(mut misses) = self.port.pop() else { return false };
+        let Some((sender, mut misses)) = self.port.pop_with_sender() else { return false };
+        if misses.is_empty() {
+            self.spare.push(misses);
+            return true;
+        }
         self.batches = self.batches.wrapping_add(1);
         let timed = self.batches.is_multiple_of(TIMED_EVERY).then(Instant::now);
         let rules = self.shared.bench.rules;
@@ -239,6 +259,8 @@ impl<'a> Worker<'a> {
         self.note_time(1, timed, count);
         self.counts.done += count as u64;
         self.arrivals.note_handled(count);
+        // Without room it is freed.
+        _ = self.port.push(sender..sender + 1, misses);
         true
     }
 }

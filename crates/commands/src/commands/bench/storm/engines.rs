@@ -25,8 +25,9 @@ const BATCH_KEYS: usize = 256;
 /// Parts of the traffic between two looks at the clock.
 const PARTS_PER_LOOK: usize = 4;
 
-/// So many times the rounds of other figures: here a hundredth matters.
-const MORE_ROUNDS: usize = 3;
+/// So many times the rounds of other figures: here a hundredth matters. A round is as short: what
+/// slows the machine for a tenth of a second then slows all forms alike.
+const MORE_ROUNDS: usize = 9;
 
 /// What takes turns.
 const FORMS: usize = 3;
@@ -151,7 +152,7 @@ impl Lab<'_> {
         threads: usize,
     ) -> Vec<[f64; FORMS]> {
         let barrier = Barrier::new(threads);
-        let time = self.effort.time / 2;
+        let time = self.effort.time / 6;
         let rounds = MORE_ROUNDS * self.effort.rounds;
         let all: Vec<Vec<[f64; FORMS]>> = thread::scope(|scope| {
             let spawn = |idx: usize| {

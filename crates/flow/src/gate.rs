@@ -10,8 +10,8 @@
 //!
 //! # Invariants
 //! - C1: trials come at most once in `INTERVAL_MIN` keys. Each trial that changes nothing doubles
-//!   the interval, up to `INTERVAL_MAX` or to where trials cost a four-hundredth of the time,
-//!   the larger of the two.
+//!   the interval, up to `INTERVAL_MAX` or to where trials cost an eight-hundredth of the time,
+//!   the larger of the two. All of a trial counts as its cost, also samples that it evolves.
 //! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon. The interval stays:
 //!   a machine that is slower at times would otherwise be full of trials.
 //! - C3: the path changes only for a gain of `GAIN_MIN`: noise does not move it.
@@ -26,7 +26,10 @@ const INTERVAL_LIMIT: u64 = 64 << 20;
 /// Keys of a trial, beside one batch that warms caches and is not counted.
 const TRIAL_KEYS: u64 = 1024;
 /// The interval is so many times the extra time of a trial.
-const TRIAL_COST: f64 = 400.0;
+const TRIAL_COST: f64 = 800.0;
+/// A batch of a trial counts at most so many times the path in use: a sample may cost some 20 times
+/// the batch of a fast engine, an interruption thousands of times.
+const TRIAL_OUTLIER: f64 = 64.0;
 /// Share of the time that samples may cost while the cache is not in use.
 const SAMPLE_SHARE: f64 = 0.0025;
 /// Growth of the time per key that brings the next trial.
@@ -80,8 +83,8 @@ struct Trial {
     is_warm: bool,
     /// Keys still to count.
     left: u64,
-    /// All keys.
-    keys: u64,
+    /// Time beyond that of the path in use.
+    extra_ns: f64,
 }
 
 impl Default for CostGate {
@@ -104,7 +107,7 @@ impl CostGate {
     /// The path of the next batch.
     pub fn choose(&mut self) -> LookupPath {
         if self.until_trial == 0 && self.trial.is_none() {
-            self.trial = Some(Trial { is_warm: false, left: TRIAL_KEYS, keys: 0 });
+            self.trial = Some(Trial { is_warm: false, left: TRIAL_KEYS, extra_ns: 0.0 });
         }
         if self.trial.is_some() { self.path.other() } else { self.path }
     }
@@ -121,6 +124,7 @@ impl CostGate {
             return;
         }
         let cost = ns as f64 / keys as f64;
+        let usual_ns = self.means[self.path as usize] * keys as f64;
         let keys = keys as u64;
         if path == self.path {
             self.learn(path, cost);
@@ -135,16 +139,16 @@ impl CostGate {
             return;
         }
         let Some(trial) = &mut self.trial else { return };
-        trial.keys += keys;
+        trial.extra_ns += (ns as f64).min(TRIAL_OUTLIER * usual_ns) - usual_ns;
         if !trial.is_warm {
             trial.is_warm = true;
             return;
         }
         trial.left = trial.left.saturating_sub(keys);
-        let ended = (trial.left == 0).then_some(trial.keys);
+        let ended = (trial.left == 0).then_some(trial.extra_ns);
         self.learn(path, cost);
-        if let Some(keys) = ended {
-            self.end_trial(keys);
+        if let Some(extra_ns) = ended {
+            self.end_trial(extra_ns);
         }
     }
 
@@ -167,7 +171,7 @@ impl CostGate {
         };
     }
 
-    fn end_trial(&mut self, keys: u64) {
+    fn end_trial(&mut self, extra_ns: f64) {
         self.trial = None;
         let [now, other] = [self.path, self.path.other()].map(|path| self.means[path as usize]);
         if other < (1.0 - GAIN_MIN) * now {
@@ -177,8 +181,7 @@ impl CostGate {
             self.switches += 1;
         } else {
             // C1. A path without a measured time has none to lose.
-            let slower = if now > 0.0 { other / now - 1.0 } else { 0.0 };
-            let affordable = (TRIAL_COST * slower * keys as f64) as u64;
+            let affordable = if now > 0.0 { (TRIAL_COST * extra_ns / now) as u64 } else { 0 };
             let limit = INTERVAL_MAX.max(affordable).min(INTERVAL_LIMIT);
             self.interval = (2 * self.interval).max(affordable).min(limit);
             self.cost_at_trial = now;
@@ -246,6 +249,21 @@ mod tests {
         // The next planned trial is far away.
         run(&mut gate, 2_000, fixed(200, 100));
         assert!(!gate.is_on());
+    }
+
+    /// A sample that evolves rules makes one batch of a trial many times as slow.
+    #[test]
+    fn samples_in_trials_make_them_rare() {
+        let mut gate = CostGate::default();
+        let cost = |path, batch: u32| match path {
+            LookupPath::Cached if batch.is_multiple_of(5) => 100,
+            LookupPath::Cached => 5,
+            LookupPath::Plain => 4,
+        };
+        run(&mut gate, 20_000, cost);
+        assert!(!gate.is_on());
+        let cached = run(&mut gate, 200_000, cost);
+        assert!(cached * 20.0 / 4.0 < 2.0 / TRIAL_COST, "{cached} of the batches");
     }
 
     #[test]

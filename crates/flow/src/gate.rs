@@ -23,7 +23,7 @@ const INTERVAL_MIN: u64 = 32 << 10;
 const INTERVAL_MAX: u64 = 512 << 10;
 /// Most keys between trials, however expensive they are.
 const INTERVAL_LIMIT: u64 = 64 << 20;
-/// Keys of a trial, beside one batch that warms caches and is not counted.
+/// Keys of a trial, beside one batch that warms caches: a part of its cost, but not of the mean.
 const TRIAL_KEYS: u64 = 1024;
 /// The interval is so many times the extra time of a trial.
 const TRIAL_COST: f64 = 800.0;

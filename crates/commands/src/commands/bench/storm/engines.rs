@@ -25,8 +25,8 @@ const BATCH_KEYS: usize = 256;
 /// Parts of the traffic between two looks at the clock.
 const PARTS_PER_LOOK: usize = 4;
 
-/// So many times the rounds of other figures: here a hundredth matters. A round is as short: what
-/// slows the machine for a tenth of a second then slows all forms alike.
+/// So many times the rounds of other figures: here a hundredth matters. Rounds are short: what
+/// slows the machine for a tenth of a second then slows all forms of a round alike.
 const MORE_ROUNDS: usize = 9;
 
 /// What takes turns.

@@ -135,7 +135,7 @@ pub struct Shared<'a> {
     pub roles: Roles,
     pub backlog: &'a Backlog,
     pub pace: Pace,
-    /// What workers did before is forgotten.
+    /// Workers count from then on. The cache's counts of hits contain what came before.
     pub counts_from: Instant,
     /// The run has ended.
     pub stop: AtomicBool,

@@ -151,7 +151,7 @@ impl CachedClassifier {
         }
     }
 
-    /// A lookup on a path; `reader` is that of the thread.
+    /// A lookup on the path of the gate; `reader` is that of the thread.
     fn classify_on(
         &self,
         path: LookupPath,
@@ -161,8 +161,10 @@ impl CachedClassifier {
     ) {
         match path {
             LookupPath::Cached => {
-                self.cache.lookup(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
-                self.cache.sample_batch(keys, true);
+                // A batch that bypasses the cache would tell the gate nothing about its cost.
+                let cache = &self.cache;
+                cache.look_up_all(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
+                cache.sample_batch(keys, true);
             }
             LookupPath::Plain => {
                 self.full.classify(keys, out);
@@ -205,7 +207,10 @@ impl Classifier for CachedClassifier {
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
         match (&self.gate, self.clock.get()) {
             (Some(gate), Some(clock)) => self.classify_gated(gate, clock, keys, out),
-            _ => self.classify_on(LookupPath::Cached, self.cache.reader(), keys, out),
+            _ => {
+                self.cache.lookup(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
+                self.cache.sample_batch(keys, true);
+            }
         }
     }
 

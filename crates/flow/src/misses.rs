@@ -50,6 +50,13 @@ impl Misses {
         self.keys.extend_from_slice(key);
     }
 
+    /// Adds all keys of the next part of the batch, and ends it.
+    pub(crate) fn push_all(&mut self, keys: KeyBatch<'_>) {
+        self.places.extend((self.seen..self.seen + keys.len()).map(|place| place as u32));
+        self.keys.extend_from_slice(keys.words());
+        self.end_part(keys.len());
+    }
+
     /// Ends a part of so many keys.
     pub(crate) fn end_part(&mut self, keys: usize) {
         self.seen += keys;
@@ -74,5 +81,23 @@ impl Misses {
             out[*place as usize] = of_rule(*winner);
         }
         self.clear();
+    }
+
+    /// Answers a batch of which all keys miss, without a copy of them.
+    ///
+    /// # Panics
+    /// As [`Misses::resolve`].
+    pub(crate) fn resolve_batch<T>(
+        &mut self,
+        full: &dyn Classifier,
+        keys: KeyBatch<'_>,
+        out: &mut [T],
+        of_rule: impl Fn(RuleId) -> T,
+    ) {
+        self.winners.resize(keys.len(), RuleId::NONE);
+        full.classify(keys, &mut self.winners);
+        for (out, winner) in out[..keys.len()].iter_mut().zip(&self.winners) {
+            *out = of_rule(*winner);
+        }
     }
 }

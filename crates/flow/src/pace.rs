@@ -7,7 +7,7 @@ use crate::readers::Reader;
 use crate::storm::StormOptions;
 
 /// The interval between samples grows to so many times its start while samples start new rules.
-const SAMPLE_BACKOFF_MAX: usize = 256;
+const SAMPLE_BACKOFF_MAX: usize = 1024;
 
 /// While all but one in so many keys hit, sampling is [`HITTING_BACKOFF`] times as rare.
 const KEYS_PER_MISS_MIN: usize = 16;
@@ -27,7 +27,7 @@ const MEAN_BATCHES: usize = 256;
 const KEYS_PER_HIT_MAX: usize = 8;
 
 /// The most batches that bypass the cache before it is tried again.
-const BYPASS_MAX: usize = 63;
+const BYPASS_MAX: usize = 127;
 
 /// How often keys are sampled and the cache is tried. Races between threads only change the pace,
 /// so all accesses are relaxed.

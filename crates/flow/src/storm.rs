@@ -233,6 +233,25 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
     ) {
+        let reader = self.readers.own();
+        if !reader.bypasses() {
+            return self.look_up_all(full, keys, out, of_answer, of_rule);
+        }
+        let mut scratch = SCRATCH.take().unwrap_or_default();
+        scratch.misses.resolve_batch(full, keys, out, of_rule);
+        SCRATCH.set(Some(scratch));
+        reader.count(0, keys.len());
+    }
+
+    /// The same, where no batch bypasses the cache.
+    pub(crate) fn look_up_all<T>(
+        &self,
+        full: &dyn Classifier,
+        keys: KeyBatch<'_>,
+        out: &mut [T],
+        of_answer: impl Fn(Answer) -> T,
+        of_rule: impl Fn(RuleId) -> T,
+    ) {
         let mut scratch = SCRATCH.take().unwrap_or_default();
         let Scratch { answers, misses } = &mut *scratch;
         // S3: held until the misses are classified.
@@ -258,6 +277,11 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         misses: &mut Misses,
     ) {
+        let reader = self.readers.own();
+        if reader.bypasses() {
+            misses.push_all(keys);
+            return reader.count(0, keys.len());
+        }
         let mut scratch = SCRATCH.take().unwrap_or_default();
         self.answer_hits(&self.list.read(), keys, out, of_answer, &mut scratch.answers, misses);
         SCRATCH.set(Some(scratch));
@@ -275,13 +299,7 @@ impl StormCache {
         let out = &mut out[..keys.len()];
         answers.resize(keys.len(), Answer::MISS);
         let missed_before = misses.len();
-        let reader = self.readers.own();
-        let is_bypassed = reader.bypasses();
-        if is_bypassed {
-            answers.fill(Answer::MISS);
-        } else {
-            list.lookup(keys, answers);
-        }
+        list.lookup(keys, answers);
         let groups = answers.chunks(ANSWER_GROUP).zip(out.chunks_mut(ANSWER_GROUP));
         for (group, (answers, out)) in groups.enumerate() {
             let has_misses = answers.iter().fold(false, |any, a| any | (*a == Answer::MISS));
@@ -297,9 +315,8 @@ impl StormCache {
         misses.end_part(keys.len());
         let missed = misses.len() - missed_before;
         let hits = keys.len() - missed;
-        if !is_bypassed {
-            self.pace.note_hits(reader, hits, keys.len());
-        }
+        let reader = self.readers.own();
+        self.pace.note_hits(reader, hits, keys.len());
         reader.count(hits, missed);
     }
 
@@ -510,7 +527,8 @@ pub(crate) mod tests {
         builder.build()
     }
 
-    /// Looks up batches of keys whose ports `port_of` gives; samples and hits that it took.
+    /// Looks up batches of keys whose ports `port_of` gives, every other one in two halves; samples
+    /// and hits that it took.
     fn run(
         cache: &StormCache,
         full: &dyn Classifier,
@@ -518,11 +536,18 @@ pub(crate) mod tests {
         port_of: impl Fn(u32) -> u32,
     ) -> (u64, f64) {
         let before = cache.stats();
+        let mut misses = Misses::default();
         for batch in 0..batches {
             let mut keys = KeyBuf::new(&IPV4_5TUPLE);
             (0..256).for_each(|n| keys.push(&[n, 0, port_of(batch * 256 + n), 0]));
             let mut out = vec![RuleId::NONE; keys.len()];
-            cache.lookup(full, keys.as_batch(), &mut out, |answer| RuleId(answer.0), |id| id);
+            let of_answer = |answer: Answer| RuleId(answer.0);
+            if batch % 2 == 0 {
+                cache.lookup(full, keys.as_batch(), &mut out, of_answer, |id| id);
+            } else {
+                cache.look_up_cached(keys.as_batch(), &mut out, of_answer, &mut misses);
+                misses.resolve(full, &mut out, |id| id);
+            }
             let expected = keys.as_batch().iter().map(|key| RuleId(key[2]));
             assert!(out.iter().copied().eq(expected));
             cache.sample_batch(keys.as_batch(), true);

@@ -17,7 +17,9 @@
 //! dimensions, one in n / 2d lies outside of the box around the others, so it takes thousands of
 //! samples until hardly a key misses. With [`Growth::Ahead`] a box that has changed is grown
 //! further at once, within the rule of its last sample: to all of the rule, to aligned blocks
-//! around it, and in each dimension for itself, as far as the conflict check accepts.
+//! around it, and in each dimension for itself, as far as the conflict check accepts. Where most
+//! samples start rules that no other sample will meet, growth waits for the second sample of a
+//! rule: it is most of what such a sample costs.
 
 use std::collections::VecDeque;
 
@@ -53,6 +55,8 @@ pub struct EvolvingRule {
     pub weight: u32,
     /// Names it to its samples and to the cache; never used again.
     pub serial: u64,
+    /// Whether it grows with its next sample.
+    grows_later: bool,
 }
 
 impl EvolvingRule {
@@ -125,6 +129,8 @@ pub struct EvolvingRules {
     rules: Vec<EvolvingRule>,
     next_serial: u64,
     growth: Growth,
+    /// Whether rules grow with their second sample only.
+    is_patient: bool,
     /// Points of samples that left the window.
     spare: Vec<Vec<Span>>,
     expanded: Vec<Span>,
@@ -148,6 +154,7 @@ impl EvolvingRules {
             rules: Vec::new(),
             next_serial: 0,
             growth,
+            is_patient: false,
             spare: Vec::new(),
             expanded: Vec::new(),
             winner: Winner::default(),
@@ -159,6 +166,11 @@ impl EvolvingRules {
     /// The rules, in the order in which they were started.
     pub fn rules(&self) -> &[EvolvingRule] {
         &self.rules
+    }
+
+    /// Whether rules that start from now on grow with their second sample only.
+    pub fn set_patient(&mut self, is_patient: bool) {
+        self.is_patient = is_patient;
     }
 
     /// Moves the window by one key, with all that follows from it.
@@ -191,12 +203,15 @@ impl EvolvingRules {
         index.point(key, &mut point);
         if let Some(rule) = self.rules.iter_mut().find(|rule| rule.contains(&point)) {
             rule.weight += 1;
-            let serial = rule.serial;
-            return self.decide(point, Some(serial), Evolution::Counted);
+            let (serial, grows) = (rule.serial, std::mem::take(&mut rule.grows_later));
+            if grows {
+                index.find_winner(&point, &mut self.winner);
+            }
+            return self.decide(point, Some(serial), Evolution::Counted, grows);
         }
         index.find_winner(&point, &mut self.winner);
         if !index.accepts(&point, index.answer(self.winner.id())) {
-            return self.decide(point, None, Evolution::Rejected);
+            return self.decide(point, None, Evolution::Rejected, false);
         }
         self.joining = point;
         self.work = Work::Join { from: 0, tries: EXPANSIONS_MAX };
@@ -232,14 +247,19 @@ impl EvolvingRules {
         self.work = Work::Nothing;
     }
 
-    fn decide(&mut self, point: Vec<Span>, serial: Option<u64>, evolution: Evolution) -> Progress {
+    /// The sample of `point` belongs to the rule of this serial, which now `grows` or not.
+    fn decide(
+        &mut self,
+        point: Vec<Span>,
+        serial: Option<u64>,
+        evolution: Evolution,
+        grows: bool,
+    ) -> Progress {
         self.window.push_back(Sample { point, serial });
-        let changed = match evolution {
-            Evolution::Expanded | Evolution::Started => serial,
-            Evolution::Counted | Evolution::Rejected => None,
-        };
-        self.work = match changed {
-            Some(serial) if self.growth == Growth::Ahead => Work::Grow { serial, number: 0 },
+        self.work = match serial {
+            Some(serial) if grows && self.growth == Growth::Ahead => {
+                Work::Grow { serial, number: 0 }
+            }
             _ => Work::Nothing,
         };
         Progress::Decided(evolution)
@@ -251,7 +271,7 @@ impl EvolvingRules {
         let first = self.rules.partition_point(|rule| rule.serial < from);
         let same = self.rules[first..].iter_mut().find(|rule| rule.answer == answer);
         let point = &self.joining;
-        let (serial, evolution) = match same.filter(|_| tries > 0) {
+        let (serial, evolution, grows) = match same.filter(|_| tries > 0) {
             Some(rule) => {
                 self.expanded.clear();
                 self.expanded.extend(rule.region.iter().zip(point).map(|(a, b)| a.joined(*b)));
@@ -261,17 +281,19 @@ impl EvolvingRules {
                 }
                 std::mem::swap(&mut rule.region, &mut self.expanded);
                 rule.weight += 1;
-                (rule.serial, Evolution::Expanded)
+                rule.grows_later = false;
+                (rule.serial, Evolution::Expanded, true)
             }
             None => {
                 let serial = self.next_serial;
                 self.next_serial += 1;
-                self.rules.push(EvolvingRule { region: point.clone(), answer, weight: 1, serial });
-                (serial, Evolution::Started)
+                let (region, grows_later) = (point.clone(), self.is_patient);
+                self.rules.push(EvolvingRule { region, answer, weight: 1, serial, grows_later });
+                (serial, Evolution::Started, !grows_later)
             }
         };
         let point = std::mem::take(&mut self.joining);
-        self.decide(point, Some(serial), evolution)
+        self.decide(point, Some(serial), evolution, grows)
     }
 
     /// Tries the next box within the rule of the last sample: all of the rule; aligned blocks,
@@ -513,6 +535,19 @@ mod tests {
         assert_eq!(sample(&mut evolving, &index, &points)[..3], expected);
         let regions = [([1, 9, 4, 10], 2), ([12, 14, 3, 8], 1), ([0, 15, 0, 0], 1)];
         assert_eq!(boxes(&evolving), regions);
+    }
+
+    #[test]
+    fn patient_rules_grow_with_their_second_sample() {
+        let index = RuleIndex::new(&paper_rules(), Merge::ByRule, TreeOptions::default());
+        let mut evolving = EvolvingRules::new(8, Growth::Ahead);
+        evolving.set_patient(true);
+        sample(&mut evolving, &index, &[(5, 5), (12, 5)]);
+        assert_eq!(boxes(&evolving), [([5, 5, 5, 5], 1), ([12, 12, 5, 5], 1)]);
+        // One joins its rule, the other meets the same point again.
+        let found = sample(&mut evolving, &index, &[(6, 5), (12, 5)]);
+        assert_eq!(found, [Evolution::Expanded, Evolution::Counted]);
+        assert_eq!(boxes(&evolving), [([1, 9, 4, 10], 2), ([12, 14, 3, 8], 2)]);
     }
 
     #[test]

@@ -12,8 +12,9 @@
 //! - C1: trials come at most once in `INTERVAL_MIN` keys. Each trial that changes nothing doubles
 //!   the interval, up to `INTERVAL_MAX` or to where trials cost an eight-hundredth of the time,
 //!   the larger of the two. All of a trial counts as its cost, also samples that it evolves.
-//! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon. The interval stays:
-//!   a machine that is slower at times would otherwise be full of trials.
+//! - C2: if the path in use gets slower by `SLOWER`, the next trial comes soon, but trials cost at
+//!   most `SOON_SHARE` of the time. The interval stays: a machine that is slower at times would
+//!   otherwise be full of trials.
 //! - C3: the path changes only for a gain of `GAIN_MIN`: noise does not move it.
 //! - C4: samples that evolve rules for a cache that is not in use cost `SAMPLE_SHARE` of the time.
 
@@ -32,6 +33,8 @@ const TRIAL_COST: f64 = 800.0;
 const TRIAL_OUTLIER: f64 = 64.0;
 /// Share of the time that samples may cost while the cache is not in use.
 const SAMPLE_SHARE: f64 = 0.0025;
+/// Share of the time that trials may cost while the path in use gets slower again and again.
+const SOON_SHARE: f64 = 0.005;
 /// Growth of the time per key that brings the next trial.
 const SLOWER: f64 = 1.25;
 /// Share of the time that a change must gain.
@@ -72,6 +75,8 @@ pub struct CostGate {
     trial: Option<Trial>,
     /// Time per key of the path in use when the last trial ended.
     cost_at_trial: f64,
+    /// What the last trial cost beyond its share of the time since.
+    trial_debt_ns: f64,
     /// What the last sample cost beyond its share of the time since.
     sample_debt_ns: f64,
     switches: u64,
@@ -97,6 +102,7 @@ impl Default for CostGate {
             interval: INTERVAL_MIN,
             trial: None,
             cost_at_trial: 0.0,
+            trial_debt_ns: 0.0,
             sample_debt_ns: 0.0,
             switches: 0,
         }
@@ -129,10 +135,13 @@ impl CostGate {
         if path == self.path {
             self.learn(path, cost);
             self.until_trial = self.until_trial.saturating_sub(keys * batches as u64);
-            self.sample_debt_ns -= ns as f64 * batches as f64 * SAMPLE_SHARE;
+            let time = ns as f64 * batches as f64;
+            self.sample_debt_ns -= time * SAMPLE_SHARE;
+            self.trial_debt_ns -= time * SOON_SHARE;
             // C2.
             let now = self.means[path as usize];
-            if self.cost_at_trial > 0.0 && now > SLOWER * self.cost_at_trial {
+            let is_slower = self.cost_at_trial > 0.0 && now > SLOWER * self.cost_at_trial;
+            if is_slower && self.trial_debt_ns <= 0.0 {
                 self.cost_at_trial = now;
                 self.until_trial = self.until_trial.min(INTERVAL_MIN);
             }
@@ -173,6 +182,7 @@ impl CostGate {
 
     fn end_trial(&mut self, extra_ns: f64) {
         self.trial = None;
+        self.trial_debt_ns = extra_ns;
         let [now, other] = [self.path, self.path.other()].map(|path| self.means[path as usize]);
         if other < (1.0 - GAIN_MIN) * now {
             self.path = self.path.other();
@@ -291,6 +301,20 @@ mod tests {
         assert!(!gate.is_on());
         let cached = run(&mut gate, 60_000, cost);
         assert!(cached < 0.006, "{cached} of the batches");
+    }
+
+    /// Each time that the machine gets slower brings a trial, unless trials are expensive.
+    #[test]
+    fn trials_cost_little_while_the_machine_is_slower_again_and_again() {
+        let mut gate = CostGate::default();
+        let cost = |path, batch: u32| match path {
+            LookupPath::Cached => 2_000,
+            LookupPath::Plain => 40 + 40 * u64::from(batch % 1_000 < 300),
+        };
+        run(&mut gate, 10_000, cost);
+        assert!(!gate.is_on());
+        let cached = run(&mut gate, 200_000, cost);
+        assert!(cached * 2_000.0 / 40.0 < 2.0 * SOON_SHARE, "{cached} of the batches");
     }
 
     #[test]

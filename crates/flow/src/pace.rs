@@ -7,7 +7,10 @@ use crate::readers::Reader;
 use crate::storm::StormOptions;
 
 /// The interval between samples grows to so many times its start while samples start new rules.
-const SAMPLE_BACKOFF_MAX: usize = 1024;
+const SAMPLE_BACKOFF_MAX: usize = 512;
+
+/// From so many times its start on, the interval says that hardly a sample meets a rule again.
+const SLOW_BACKOFF: usize = 64;
 
 /// While all but one in so many keys hit, sampling is [`HITTING_BACKOFF`] times as rare.
 const KEYS_PER_MISS_MIN: usize = 16;
@@ -49,6 +52,11 @@ impl Pace {
             interval: AtomicUsize::new(options.keys_per_sample.max(1)),
             window_share: AtomicUsize::new(1),
         }
+    }
+
+    /// Whether samples are rare, as they start rules that no other sample meets.
+    pub fn is_slow(&self) -> bool {
+        self.interval.load(Ordering::Relaxed) >= self.keys_per_sample * SLOW_BACKOFF
     }
 
     /// Samples of the window now. Where sampling is rarer, it has fewer, so that it stands for

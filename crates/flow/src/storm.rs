@@ -378,6 +378,7 @@ impl StormCache {
             self.publish(&mut updater);
         } else if self.samples.0.take(key) {
             evolving.trim(self.pace.window_len(self.window_len));
+            evolving.set_patient(self.pace.is_slow());
             (*samples, *samples_since) = (*samples + 1, *samples_since + 1);
             let progress = evolving.begin(key, index);
             self.note_progress(&mut updater, progress);

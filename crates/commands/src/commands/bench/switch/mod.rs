@@ -39,7 +39,8 @@ is required. Each received frame is copied into a packet, each sent one into a r
 
   table2   Snap, table 2: forwarding without lookups, by paths and threads
   latency  Snap, section 4.4: latency of batches of 512 and 1024 packets
-  10       GSwitch, figure 10: throughput and latency of a load, by frame size and delay bound T
+  10       GSwitch, figure 10: throughput and latency of a load, by frame size and delay bound T;
+           of three runs the one with the median p99
   11       GSwitch, figure 11: the highest throughput by T, and by frame size; also without I/O:
            packets borrow frames, and are freed instead of sent
 

@@ -9,7 +9,7 @@ use crate::storm::StormOptions;
 /// The interval between samples grows to so many times its start while samples start new rules.
 const SAMPLE_BACKOFF_MAX: usize = 512;
 
-/// From so many times its start on, the interval says that hardly a sample meets a rule again.
+/// From so many times its start on, hardly a sample meets a rule again.
 const SLOW_BACKOFF: usize = 64;
 
 /// While all but one in so many keys hit, sampling is [`HITTING_BACKOFF`] times as rare.

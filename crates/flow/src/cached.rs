@@ -12,6 +12,7 @@ use std::time::Duration;
 use warpswitch_classify::{Classifier, ClassifyError, Detail, Engine, Refused, RuleChange};
 use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 
+use crate::Answer;
 use crate::gate::{CostGate, LookupPath};
 use crate::misses::Misses;
 use crate::readers::Reader;
@@ -163,7 +164,8 @@ impl CachedClassifier {
             LookupPath::Cached => {
                 // A batch that bypasses the cache would tell the gate nothing about its cost.
                 let cache = &self.cache;
-                cache.look_up_all(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
+                let of_answer = |answer: Answer| RuleId(answer.0);
+                cache.look_up(&*self.full, keys, out, of_answer, |id| id, false);
                 cache.sample_batch(keys, true);
             }
             LookupPath::Plain => {

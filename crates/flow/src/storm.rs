@@ -13,7 +13,8 @@
 //!   classifier change. The updater's lock is held until the change is in the index as well
 //!   ([`PendingChange::finish`]), so nothing evolves under rules that are about to go.
 //! - S3: a reader classifies the misses of a batch while it holds the list. A batch thus sees one
-//!   version of the rules if the classifier behind the cache gives one for each batch.
+//!   version of the rules if the classifier behind the cache gives one for each batch. A batch that
+//!   bypasses the cache has no answers of the list, and does not hold it.
 //!   A lookup in two halves gives this up: [`StormCache::look_up_cached`] releases the list, and
 //!   each miss is answered under the rules of the moment when it is resolved.
 //! - S4: workers never wait for the updater's lock. Sampling keeps the last key offered; a queue
@@ -233,33 +234,31 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
     ) {
-        let reader = self.readers.own();
-        if !reader.bypasses() {
-            return self.look_up_all(full, keys, out, of_answer, of_rule);
-        }
-        let mut scratch = SCRATCH.take().unwrap_or_default();
-        scratch.misses.resolve_batch(full, keys, out, of_rule);
-        SCRATCH.set(Some(scratch));
-        reader.count(0, keys.len());
+        self.look_up(full, keys, out, of_answer, of_rule, self.readers.own().bypasses());
     }
 
-    /// The same, where no batch bypasses the cache.
-    pub(crate) fn look_up_all<T>(
+    /// The same; with `is_bypassed` all keys are misses.
+    pub(crate) fn look_up<T>(
         &self,
         full: &dyn Classifier,
         keys: KeyBatch<'_>,
         out: &mut [T],
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
+        is_bypassed: bool,
     ) {
         let mut scratch = SCRATCH.take().unwrap_or_default();
         let Scratch { answers, misses } = &mut *scratch;
-        // S3: held until the misses are classified.
-        let list = self.list.read();
-        misses.clear();
-        self.answer_hits(&list, keys, out, of_answer, answers, misses);
-        misses.resolve(full, out, of_rule);
-        drop(list);
+        if is_bypassed {
+            misses.resolve_batch(full, keys, out, of_rule);
+            self.readers.own().count(0, keys.len());
+        } else {
+            // S3: held until the misses are classified.
+            let list = self.list.read();
+            misses.clear();
+            self.answer_hits(&list, keys, out, of_answer, answers, misses);
+            misses.resolve(full, out, of_rule);
+        }
         SCRATCH.set(Some(scratch));
     }
 

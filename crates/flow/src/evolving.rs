@@ -191,9 +191,8 @@ impl EvolvingRules {
     /// Begins with a key, which ends what was left to do for the one before it; [`step`] does what
     /// is left for this one.
     ///
-    /// Cost: a comparison with each rule; for a key outside of all, or the second one of a rule that
-    /// has not grown, the search for its winner; for a key outside of all, a conflict check of a
-    /// point.
+    /// Cost: a comparison with each rule; a search of the winner for a key outside of all, or of a
+    /// rule that grows later; for a key outside of all, a conflict check of its point.
     ///
     /// [`step`]: Self::step
     pub fn begin(&mut self, key: &[u32], index: &RuleIndex) -> Progress {

@@ -29,8 +29,9 @@ pub struct CacheArgs {
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = cache_parser())]
     cache: CacheChoice,
 
-    /// How work is divided among threads: 'fold' (each does everything), CACHE-ENGINE-1 as 4-2-1,
-    /// 'dynamic' (by free room in the queues) or 'auto' (by measured delays)
+    /// How work is divided among threads, with --cache storm: 'fold' (each does everything),
+    /// CACHE-ENGINE-1 such as 4-2-1 (the last is the updater), 'dynamic' (by free room in the
+    /// queues) or 'auto' (by measured delays and hit ratio)
     #[arg(long, value_name = "PARTITION", default_value = "fold", requires = "cache")]
     partition: Assignment,
 
@@ -269,9 +270,14 @@ impl CacheReport {
         }
         if let Some(gate) = &self.gate {
             let state = if gate.on { "on" } else { "off" };
+            let ns = |cost: f64| match cost {
+                0.0 => "not measured".to_owned(),
+                cost => format!("{cost} ns a key"),
+            };
             term::note(format!(
-                "  cache {state} at the end: {} ns a key with it, {} ns without",
-                gate.cached_ns, gate.plain_ns
+                "  cache {state} at the end: {} with it, {} without",
+                ns(gate.cached_ns),
+                ns(gate.plain_ns)
             ));
         }
     }

@@ -52,7 +52,7 @@ Engines (all return identical results):
 
 Exit codes:
   0  done
-  1  failed: wrong engine result, unwritable output, exceeded limit
+  1  failed: wrong engine result, failed check, unwritable output, exceeded limit
   2  usage error or invalid input; nothing was written, except by 'ids' before a bad frame
 
 Examples:

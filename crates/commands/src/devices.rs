@@ -141,7 +141,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "MS", value_parser = parse_positive)]
     pub hang_after_ms: Option<usize>,
 
-    /// Maximum time of a batch with 'auto', such as 100us or 2ms; longer batches are split
+    /// Maximum time of a batch with '--engine auto', such as 100us or 2ms; longer batches are split
     #[arg(long, alias = "delay", value_name = "TIME", value_parser = parse_time)]
     pub delay_max: Option<Duration>,
 

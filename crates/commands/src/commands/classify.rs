@@ -30,8 +30,8 @@ object goes to the standard error stream.
 
 Packets are streamed: the input may be larger than memory. Results appear only after all input has \
 been validated: a file is renamed into place at the end, and the standard output is buffered (in a \
-temporary file if it is long). If the input itself is a stream ('-'), results for the packets of a \
-capture are written whenever the input has no more data for now.
+temporary file if it is long). Exception: with '--pcap -', results are also written whenever the \
+input has to be waited for.
 
 --engine auto runs 'turbo' on the CPU and on the first GPU, and sends each batch to the faster \
 one, by measurements at the start and by the times of earlier batches. Without a GPU it warns and \
@@ -45,7 +45,7 @@ pays, and bypasses the cache otherwise.
 
 --partition 4-2-1 gives threads roles: 4 run the cache, 2 the engine for what the cache does not \
 answer, one (the updater) derives rules. With 'dynamic' threads change roles as queues fill, with \
-'auto' as measured delays and hits require. Results keep the order of the input. The summary \
+'auto' by measured delays and hit ratio. Results keep the order of the input. The summary \
 includes the time that the threads of each role worked, together.
 
 A GPU that fails, or does not complete a batch in time (--hang-after-ms), is disabled; the CPU \

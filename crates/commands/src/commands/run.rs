@@ -124,7 +124,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     args.trace.begin(&mut router)?;
     threads::use_workers(&mut router, args.workers as usize);
     if args.simtime && args.workers > 1 {
-        term::warning("in simulated time one worker runs: every run is the same");
+        term::warning(
+            "with --simtime one worker runs, so that every run is the same: --workers is ignored",
+        );
     }
     if let Some(address) = &args.control {
         let open = address.listen(&environment)?;

@@ -27,13 +27,13 @@ Run an OpenFlow 1.3 switch. It listens for controllers (--listen) or connects to
 (--controller); a failed connection is tried again every 100 ms. 'ovs-ofctl -O OpenFlow13' works \
 with it as with Open vSwitch.
 
-Ports are numbered from 1 in the order of --ports. A new switch has no flows: it drops every frame \
-until a controller adds some. With '--fail-mode standalone' it forwards as a learning switch while \
-none of the controllers of --controller is connected. Flows come first until a controller was \
-connected; 15 s after the last one left, they no longer count.
+Ports are numbered from 1 in the order of --ports. Without --flows a new switch has no flows: it \
+drops every frame until a controller adds some. With '--fail-mode standalone' it forwards as a \
+learning switch while none of the controllers of --controller is connected. Before the first one \
+connects, other flows take precedence; 15 s after the last one disconnects, none does.
 
-With ports 'pcap:IN.pcap:OUT.pcap' alone, the switch reads these captures, writes what leaves to \
-others and ends.
+With ports 'pcap:IN.pcap:OUT.pcap' alone, the switch reads frames from each IN.pcap, writes those \
+that the port sends to OUT.pcap, and exits.
 
 The switch runs on one thread until INT, TERM or HUP. At the end it prints what its ports and \
 caches counted.";
@@ -140,8 +140,8 @@ enum Cache {
 enum Fail {
     /// Flows stay as they are
     Secure,
-    /// The flow 'priority=0 actions=NORMAL' is added, from the start and 15 s after the last
-    /// controller left, and removed when one connects
+    /// The flow 'priority=0 actions=NORMAL' is added at the start, 'priority=65535
+    /// actions=NORMAL' 15 s after the last controller disconnects; both go when one connects
     Standalone,
 }
 
@@ -191,7 +191,10 @@ pub fn run(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     check_ports(&ports)?;
     let changes = args.files.load()?;
     if addresses.is_empty() && changes.is_empty() && matches!(args.fail_mode, Fail::Secure) {
-        term::warning("no --flows, --listen or --controller: every frame is dropped");
+        term::warning(match args.files.flows.is_none() {
+            true => "no --flows, --listen or --controller: every frame is dropped",
+            false => "no flows in --flows, no --listen or --controller: every frame is dropped",
+        });
     }
     let mut run = SwitchRun::open(options, &ports, method, &addresses, tls(args)?)?;
     for change in &changes {

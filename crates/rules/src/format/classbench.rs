@@ -114,8 +114,9 @@ impl LineReader {
             _ => {
                 let at = src.start..src.start + src.bytes.len().min(1);
                 let fault = Fault::new(at, "a filter starts with @", "@");
-                self.faults.push(fault.help("example of a ClassBench line: @10.0.0.0/8 …"));
-                src
+                let example = "@10.0.0.0/8 192.0.2.0/24 0 : 65535 80 : 80 0x06/0xFF";
+                self.faults.push(fault.help(format!("example of a ClassBench line: {example}")));
+                return None;
             }
         };
         let src = self.faults.note(prefix(src));

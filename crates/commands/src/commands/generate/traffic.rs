@@ -28,19 +28,19 @@ machine, and check the frames that arrive. The interfaces may be in network name
 The sender keeps an absolute schedule: frame N is due N/RATE seconds after the start, and a late \
 sender catches up at twice its rate. A rate in bits counts all bytes of the wire: frame, check \
 sequence, and 20 bytes of preamble and gap. Sizes are those of RFC 2544, with the check sequence \
-(64 to 1518); IMIX is of twelve frames seven of 64 bytes, four of 594, one of 1518.
+(64 to 1518). IMIX: of every 12 frames, 7 have 64 bytes, 4 have 594, and 1 has 1518.
 
 Frames are UDP packets from --src to --dst. Flows differ by source port, beyond 16,384 flows by \
 source address. --rules, --trace and --from send other packets. Each frame carries 18 bytes in its \
 payload: run, flow, sequence number, time. The sink counts frames lost, duplicated and reordered \
 (RFC 4737) in each flow, and latencies.
 
-Both sides answer ARP requests for their addresses, so a router between can be loaded; --gateway \
-is its address. Before the run learning frames pass, which are not counted.
+Both sides answer ARP requests for their addresses, so that a router between them can be tested; \
+--gateway is its address. Uncounted frames are sent first, so that switches learn the addresses.
 
 --tx alone sends; --rx alone receives frames of another process on this machine until --duration, \
 --count or an interrupt, for example in another namespace. It then counts as lost what is missing \
-between the first and the last frame of each flow, and requires the --flows of the sender.";
+between the first and the last frame of each flow. Give --flows as for the sender.";
 
 const EXAMPLES: &str = "\
 Examples:

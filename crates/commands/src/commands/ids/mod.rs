@@ -54,7 +54,7 @@ TCP streams are reassembled, so a match across segments is found, once; so are I
 limit. Traffic that was not inspected is counted by reason.
 
 If the capture is a stream (the standard input or a pipe), alerts are written as they occur, also \
-to a file: whenever the input has no more data for now, and once a second. Otherwise they appear \
+to a file: whenever the input has to be waited for, and once a second. Otherwise they appear \
 after the whole capture was read. INT, TERM or HUP stop reading: the input read so far is \
 inspected, alerts and summary are written, and the exit code is 0. A second signal ends the run at \
 once.

@@ -35,8 +35,8 @@ Measure the cache of evolving rules as the Storm paper does.
 Rule sets R1 to R7 and traces T1 to T5 are generated; bench/defs/storm defines them. Throughput \
 (mpps) is the highest rate of arrivals at which no packet is lost, found by halving the range of \
 rates. 'waiting mpps' is the rate where workers take packets at once and wait for room in the \
-queues instead. Both are taken after a warm-up of 2 ms; figures 6 and 7 have the medians of three \
-searches, in turns with those of the other layouts. 'times copies' and 'waiting times' divide both \
+queues instead. Both are taken after a warm-up of 2 ms. Figures 6 and 7 show medians of three \
+searches; the searches of the layouts alternate. 'times copies' and 'waiting times' divide both \
 by the rates of copies of the engine, one on each thread. '-' stands for a rate that was not \
 found: packets were lost at every rate tried. Figures 6 and 7 name layouts: HyperCuts-N is N \
 copies, 'Storm 4-2-1' has four threads for the cache, two for the engine ('full') and one that \
@@ -59,9 +59,10 @@ What is popular changes with time, however fast a router is: the packets of figu
 tables 5 and 6, of 'choices' and 'shift' and of hot rules come from a window of 32K packets, which \
 moves through the trace by 7,500 packets a millisecond, the rate of the paper's traces.
 
-Partitions have two workers less than there are threads. With fewer cores than threads, threads \
-share cores, and throughput without loss means little. Figures 8, 9 and 10 depend on the \
-definitions only.
+Of T threads, partitions give T-2 to cache and engine, and one to the updater: 4-2-1 has seven of \
+eight. With fewer cores than threads, threads \
+share cores, and throughput without loss means little. Figures 8, 9 and 10 do not depend on the \
+machine. docs/storm.md explains the terms.
 
 Every answer of the cache is compared with that of the engine first; an unequal one ends the run.";
 

@@ -165,7 +165,7 @@ impl CachedClassifier {
                 // A batch that bypasses the cache would tell the gate nothing about its cost.
                 let cache = &self.cache;
                 let of_answer = |answer: Answer| RuleId(answer.0);
-                cache.look_up(&*self.full, keys, out, of_answer, |id| id, false);
+                cache.look_up(&*self.full, keys, out, of_answer, |id| id);
                 cache.sample_batch(keys, true);
             }
             LookupPath::Plain => {
@@ -210,7 +210,7 @@ impl Classifier for CachedClassifier {
         match (&self.gate, self.clock.get()) {
             (Some(gate), Some(clock)) => self.classify_gated(gate, clock, keys, out),
             _ => {
-                self.cache.lookup(&*self.full, keys, out, |answer| RuleId(answer.0), |id| id);
+                self.cache.classify(&*self.full, keys, out);
                 self.cache.sample_batch(keys, true);
             }
         }

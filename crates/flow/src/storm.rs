@@ -234,10 +234,29 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
     ) {
-        self.look_up(full, keys, out, of_answer, of_rule, self.readers.own().bypasses());
+        if self.bypasses(keys.len()) {
+            let mut scratch = SCRATCH.take().unwrap_or_default();
+            scratch.misses.resolve_batch(full, keys, out, of_rule);
+            SCRATCH.set(Some(scratch));
+        } else {
+            self.look_up(full, keys, out, of_answer, of_rule);
+        }
     }
 
-    /// The same; with `is_bypassed` all keys are misses.
+    /// The same where answers are rule ids: the classifier writes those of a batch that bypasses
+    /// the cache to `out` itself.
+    ///
+    /// # Panics
+    /// As [`StormCache::lookup`].
+    pub fn classify(&self, full: &dyn Classifier, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        if self.bypasses(keys.len()) {
+            full.classify(keys, out);
+        } else {
+            self.look_up(full, keys, out, |answer| RuleId(answer.0), |id| id);
+        }
+    }
+
+    /// A lookup that never bypasses the cache.
     pub(crate) fn look_up<T>(
         &self,
         full: &dyn Classifier,
@@ -245,21 +264,26 @@ impl StormCache {
         out: &mut [T],
         of_answer: impl Fn(Answer) -> T,
         of_rule: impl Fn(RuleId) -> T,
-        is_bypassed: bool,
     ) {
         let mut scratch = SCRATCH.take().unwrap_or_default();
         let Scratch { answers, misses } = &mut *scratch;
-        if is_bypassed {
-            misses.resolve_batch(full, keys, out, of_rule);
-            self.readers.own().count(0, keys.len());
-        } else {
-            // S3: held until the misses are classified.
-            let list = self.list.read();
-            misses.clear();
-            self.answer_hits(&list, keys, out, of_answer, answers, misses);
-            misses.resolve(full, out, of_rule);
-        }
+        // S3: held until the misses are classified.
+        let list = self.list.read();
+        misses.clear();
+        self.answer_hits(&list, keys, out, of_answer, answers, misses);
+        misses.resolve(full, out, of_rule);
+        drop(list);
         SCRATCH.set(Some(scratch));
+    }
+
+    /// Whether the next batch, of so many keys, bypasses the cache; then its keys are misses.
+    fn bypasses(&self, keys: usize) -> bool {
+        let reader = self.readers.own();
+        let bypasses = reader.bypasses();
+        if bypasses {
+            reader.count(0, keys);
+        }
+        bypasses
     }
 
     /// The first half of a lookup: answers hits in `out` and adds the others to `misses`, for
@@ -276,10 +300,8 @@ impl StormCache {
         of_answer: impl Fn(Answer) -> T,
         misses: &mut Misses,
     ) {
-        let reader = self.readers.own();
-        if reader.bypasses() {
-            misses.push_all(keys);
-            return reader.count(0, keys.len());
+        if self.bypasses(keys.len()) {
+            return misses.push_all(keys);
         }
         let mut scratch = SCRATCH.take().unwrap_or_default();
         self.answer_hits(&self.list.read(), keys, out, of_answer, &mut scratch.answers, misses);

@@ -51,7 +51,7 @@ bytes. 'ms to 95' is the time until 95 % hit.
   t5       delay and hit ratio by size of the cache
   t6       warm-up time
   choices  one copy of the cache against two, a queue of samples against one slot
-  shift    traffic that shifts to other rules in the middle of a run, and traffic that misses
+  shift    three runs of traffic that shifts to other rules midway, and traffic that misses
   engines  engines without a cache, with one, and with the gate that measures whether it pays
   match    time of a match of 256 keys against 20 cached rules
 

@@ -197,9 +197,7 @@ impl EvolvingRules {
     /// [`step`]: Self::step
     pub fn begin(&mut self, key: &[u32], index: &RuleIndex) -> Progress {
         self.drop_work();
-        if self.window.len() == self.window_len {
-            self.forget_oldest();
-        }
+        self.trim(self.window_len - 1);
         let mut point = self.spare.pop().unwrap_or_default();
         index.point(key, &mut point);
         if let Some(rule) = self.rules.iter_mut().find(|rule| rule.contains(&point)) {
@@ -338,22 +336,23 @@ impl EvolvingRules {
 
     /// Forgets the oldest samples beyond so many.
     pub fn trim(&mut self, len: usize) {
-        while self.window.len() > len {
-            self.forget_oldest();
+        let excess = self.window.len().saturating_sub(len);
+        let is_one_gone = (0..excess).fold(false, |any, _| self.forget_oldest() | any);
+        if is_one_gone {
+            self.rules.retain(|rule| rule.weight > 0);
         }
     }
 
-    fn forget_oldest(&mut self) {
-        let Some(sample) = self.window.pop_front() else { return };
+    /// Lowers the weight of the oldest sample's rule; returns whether none is left.
+    fn forget_oldest(&mut self) -> bool {
+        let Some(sample) = self.window.pop_front() else { return false };
         self.spare.push(sample.point);
-        let Some(serial) = sample.serial else { return };
+        let Some(serial) = sample.serial else { return false };
         // Serials grow with the place.
         let found = self.rules.binary_search_by_key(&serial, |rule| rule.serial);
-        let at = found.expect("P3: the rule of a sample");
-        self.rules[at].weight -= 1;
-        if self.rules[at].weight == 0 {
-            self.rules.remove(at);
-        }
+        let rule = &mut self.rules[found.expect("P3: the rule of a sample")];
+        rule.weight -= 1;
+        rule.weight == 0
     }
 
     /// Removes the rules whose region is dirty; their samples stay in the window unassigned.

@@ -19,7 +19,8 @@ const HITTING_BACKOFF: usize = 4;
 
 /// While less than half as many keys hit as before, the window is so much shorter: rules of former
 /// traffic would keep those of new traffic out of the cache until all their samples have left it.
-const SHIFTED_SHARE: usize = 8;
+/// It is as short while hardly a sample meets a rule again.
+const SHORT_SHARE: usize = 8;
 
 /// Hits of all keys, and the weight of a batch in the mean of hits before: some 50,000 keys.
 const ALL_HIT: usize = 1 << 16;
@@ -60,9 +61,14 @@ impl Pace {
     }
 
     /// Samples of the window now. Where sampling is rarer, it has fewer, so that it stands for
-    /// about the same traffic; after a shift it has few, all of new traffic.
+    /// about the same traffic; after a shift it has few, all of new traffic. Where hardly a sample
+    /// meets a rule again, each is compared with all rules of the window in vain.
     pub fn window_len(&self, len: usize) -> usize {
-        (len / self.window_share.load(Ordering::Relaxed)).max(1)
+        let share = match self.is_slow() {
+            true => SHORT_SHARE,
+            false => self.window_share.load(Ordering::Relaxed),
+        };
+        (len / share).max(1)
     }
 
     /// Learns from a batch that did not bypass the cache.
@@ -112,7 +118,7 @@ impl Pace {
         let after = if first < keys { (keys - 1 - first) % interval } else { since + keys };
         reader.since.store(after, Ordering::Relaxed);
         let share = match reader.is_shifted.load(Ordering::Relaxed) {
-            true => SHIFTED_SHARE,
+            true => SHORT_SHARE,
             false => backoff,
         };
         // Readers load it: they keep its line while it stays the same.

@@ -1,6 +1,7 @@
 //! State of the threads that look up, on cache lines of their own: no lookup waits for a line that
 //! another thread writes to.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Threads with lines of their own. Further threads share as many other lines.
@@ -75,13 +76,19 @@ pub(crate) struct Readers([Padded<Reader>; 2 * OWNERS]);
 
 /// The number of the calling thread, from 0 on, which no other thread of the process has or gets.
 pub(crate) fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static NUMBER: usize = {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        };
+        // Without an initializer that runs: each lookup reads it several times.
+        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    NUMBER.with(|number| *number)
+    match NUMBER.get() {
+        usize::MAX => {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            NUMBER.set(number);
+            number
+        }
+        number => number,
+    }
 }
 
 impl Default for Readers {

@@ -193,8 +193,9 @@ impl Pipeline {
             };
             if let Some(plain) = program.plain() {
                 self.counts.credit_all(plain.lookups(), frame.len(), now);
-                if plain.port != 0 {
-                    out.forward(ingress.egress(plain.port), first + idx, frame);
+                match plain.port {
+                    0 => self.counts.unsent += 1,
+                    port => out.forward(ingress.egress(port), first + idx, frame),
                 }
                 continue;
             }
@@ -202,7 +203,7 @@ impl Pipeline {
             let packet = Packet::new(frame, ingress.key(), spare);
             let mut run = self.run(packet, now, out);
             run.replay(program.steps());
-            self.spare = run.packet.into_spare();
+            self.spare = run.finish();
         }
     }
 
@@ -221,7 +222,7 @@ impl Pipeline {
         run.trace = Some(trace);
         run.pipeline();
         let trace = run.trace.take().expect("it was put there");
-        self.spare = run.packet.into_spare();
+        self.spare = run.finish();
         trace
     }
 
@@ -257,6 +258,8 @@ impl Pipeline {
                 self.counts.credit_all(path.lookups().iter().copied(), frame.len(), now);
                 if path.port != 0 && path.port != ingress.port && self.forwards(path.port) {
                     out.forward(ingress.egress(path.port), first + idx, frame);
+                } else {
+                    self.counts.unsent += 1;
                 }
                 continue;
             }
@@ -264,7 +267,7 @@ impl Pipeline {
             let packet = Packet::new(frame, ingress.key(), spare);
             let mut run = self.run(packet, now, out).with_known(path.lookups());
             run.pipeline();
-            self.spare = run.packet.into_spare();
+            self.spare = run.finish();
         }
     }
 

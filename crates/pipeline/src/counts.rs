@@ -25,6 +25,8 @@ pub(crate) struct Counts {
     pub(crate) limited: u64,
     /// Packets that a meter or their TTL ended.
     pub(crate) ended: u64,
+    /// Packets that nothing sent anywhere, other than these.
+    pub(crate) unsent: u64,
 }
 
 impl Counts {

@@ -66,6 +66,9 @@ pub struct PipelineStats {
     pub limited: u64,
     /// Packets that a meter or their TTL ended.
     pub ended: u64,
+    /// Other received packets that no flow sent anywhere: none matched, or those that did have no
+    /// output.
+    pub unsent: u64,
 }
 
 /// A multi-table pipeline.
@@ -167,7 +170,8 @@ impl Pipeline {
 
     /// Its counters.
     pub fn stats(&self) -> PipelineStats {
-        PipelineStats { limited: self.counts.limited, ended: self.counts.ended }
+        let Counts { limited, ended, unsent, .. } = self.counts;
+        PipelineStats { limited, ended, unsent }
     }
 
     /// Takes a packet through the tables.
@@ -181,7 +185,7 @@ impl Pipeline {
         let packet = Packet::new(frame, ingress.into().key(), std::mem::take(&mut self.spare));
         let mut run = self.run(packet, now, out);
         run.pipeline();
-        self.spare = run.packet.into_spare();
+        self.spare = run.finish();
     }
 
     /// Executes a packet by the tables and records its traversal.

@@ -76,6 +76,8 @@ pub(crate) struct Run<'a, O> {
     reason: PacketInReason,
     work_left: u32,
     is_limited: bool,
+    /// Whether the packet or a copy was sent, or ended by a meter or its TTL.
+    is_accounted: bool,
     depth: u32,
     /// Results of the first lookups, from a burst: tables and flows, or [`NO_FLOW`].
     known: std::slice::Iter<'a, (u8, u32)>,
@@ -105,6 +107,7 @@ impl<'a, O: Output> Run<'a, O> {
             reason: PacketInReason::Action,
             work_left: WORK_MAX,
             is_limited: false,
+            is_accounted: false,
             depth: 0,
             known: [].iter(),
         }
@@ -114,6 +117,12 @@ impl<'a, O: Output> Run<'a, O> {
     pub(crate) fn with_known(mut self, known: &'a [(u8, u32)]) -> Self {
         self.known = known.iter();
         self
+    }
+
+    /// Accounts for a received packet; returns its buffers.
+    pub(crate) fn finish(self) -> Vec<Vec<u8>> {
+        self.counts.unsent += u64::from(!self.is_accounted && !self.is_limited);
+        self.packet.into_spare()
     }
 
     /// From the first table to the end.
@@ -540,6 +549,7 @@ impl<'a, O: Output> Run<'a, O> {
     /// The packet ends where others of the same traversal may go on.
     fn end(&mut self) -> Go {
         self.counts.ended += 1;
+        self.is_accounted = true;
         self.give_up();
         Go::Ended
     }
@@ -567,6 +577,7 @@ impl<'a, O: Output> Run<'a, O> {
             self.out.observe(Observed::NoForward);
             return;
         }
+        self.is_accounted = true;
         let (out, egress) = (&mut *self.out, self.packet.egress(port, self.queue));
         self.packet.hand_out(|frame| out.send(egress, frame));
         self.record(|| Step::Output(port));
@@ -578,6 +589,7 @@ impl<'a, O: Output> Run<'a, O> {
     }
 
     fn packet_in(&mut self, max_len: u16, reason: PacketInReason) {
+        self.is_accounted = true;
         let (table, cookie) = match self.origin {
             Some((table, flow)) => (table, self.fixed.flows.get(flow).flow.cookie),
             None => (0, COOKIE_NONE),
@@ -588,6 +600,7 @@ impl<'a, O: Output> Run<'a, O> {
     }
 
     fn normal(&mut self) {
+        self.is_accounted = true;
         let key = *self.packet.key();
         let out = &mut *self.out;
         self.packet.hand_out(|frame| out.normal(&key, frame));

@@ -14,7 +14,7 @@ const SAMPLES_MAX: usize = 721;
 const RATES: [(usize, u64); 3] = [(1, 5), (12, 60), (720, 3600)];
 
 /// The counters, in the order in which they are listed; those of [`TunnelDrop`] follow.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 17] = [
     "microflow_hit",
     "megaflow_hit",
     "upcall",
@@ -22,6 +22,9 @@ const NAMES: [&str; 14] = [
     "table_miss",
     "work_limit",
     "meter_or_ttl_drop",
+    "flow_drop",
+    "missing_port_drop",
+    "normal_drop",
     "packet_in_drop",
     "port_rx_packets",
     "port_rx_drop",
@@ -77,6 +80,9 @@ pub(crate) fn counters(switch: &Switch) -> Counters {
         stats.table_misses,
         stats.pipeline.limited,
         stats.pipeline.ended,
+        stats.pipeline.unsent,
+        stats.missing_port,
+        stats.stayed,
         stats.packet_ins_dropped,
         sum(|port| port.rx_packets),
         sum(|port| port.rx_dropped),

@@ -37,6 +37,8 @@ pub(crate) struct Outlet {
     pub(crate) pool: Pool,
     pub(crate) learning: LearningTable,
     pub(crate) events: Events,
+    /// Frames that have no port to leave by as the switch has learned their addresses.
+    pub(crate) stayed: u64,
     /// The time of the burst.
     pub(crate) now_ns: u64,
 }
@@ -56,7 +58,7 @@ impl Outlet {
                     }
                 }
             }
-            Forward::Drop => {}
+            Forward::Drop => self.stayed += 1,
         }
     }
 }

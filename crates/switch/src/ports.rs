@@ -129,6 +129,8 @@ pub(crate) struct Ports {
     pub(crate) tunnels: Tunnels,
     /// Frames of a burst, since the first that leaves as it was received, with their ports' places.
     departing: Vec<(usize, Departure)>,
+    /// Frames for ports that do not exist.
+    pub(crate) missing: u64,
 }
 
 impl Ports {
@@ -227,9 +229,12 @@ impl Ports {
     /// Has a frame wait for a port, or sends it through a tunnel; it is counted as dropped if that
     /// is not possible.
     pub(crate) fn send(&mut self, egress: Egress, frame: &[u8], pool: &mut Pool) {
-        let Self { list, tunnels, departing } = self;
-        let Some(index) = (egress.port as usize).checked_sub(1) else { return };
-        let Some(port) = list.get_mut(index) else { return };
+        let Self { list, tunnels, departing, missing } = self;
+        let index = (egress.port as usize).wrapping_sub(1);
+        let Some(port) = list.get_mut(index) else {
+            *missing += 1;
+            return;
+        };
         match &mut port.behind {
             Device::Frames { .. } if departing.is_empty() => {
                 port.wait(pool.packet_of(frame), pool);
@@ -259,7 +264,7 @@ impl Ports {
                 self.departing.push((index, Departure::Received(number)));
             }
             Some(_) => self.send(egress, frame, pool),
-            None => {}
+            None => self.missing += 1,
         }
     }
 

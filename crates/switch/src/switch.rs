@@ -85,6 +85,10 @@ pub struct SwitchStats {
     pub packet_ins_dropped: u64,
     /// Lookups in tables that found no flow.
     pub table_misses: u64,
+    /// Packets for ports that do not exist.
+    pub missing_port: u64,
+    /// Packets that `NORMAL` did not forward: their destination is behind the port of arrival.
+    pub stayed: u64,
     /// Packets that tunnels dropped.
     pub tunnel_drops: TunnelDrops,
     /// Exact keys, and traversals.
@@ -126,6 +130,7 @@ impl Switch {
             pool: Pool::new(),
             learning: LearningTable::default(),
             events: Events::default(),
+            stayed: 0,
             now_ns: 0,
         };
         let burst_len = match options.cache {
@@ -445,6 +450,8 @@ impl Switch {
             cache: self.cache.as_ref().map_or(no_cache, FlowCache::stats),
             table_misses: tables.iter().map(|table| table.lookups - table.matches).sum(),
             pipeline: self.datapath.pipeline.stats(),
+            missing_port: self.datapath.outlet.ports.missing,
+            stayed: self.datapath.outlet.stayed,
             tunnel_drops: self.datapath.outlet.ports.tunnels.drops,
             packet_ins_dropped: self.datapath.outlet.events.packet_ins_dropped,
             cached: self.cache.as_ref().map_or((0, 0), |cache| (cache.sizes().0, cache.len())),
@@ -500,6 +507,46 @@ mod tests {
             assert!(!passes(&mut switch, (round + 10) * SECOND), "it may come back");
             assert!(!passes(&mut switch, (round + 50) * SECOND), "this call notices");
             assert!(passes(&mut switch, (round + 51) * SECOND));
+        }
+    }
+
+    /// Each received packet is sent or has a reason, by the tables and from a cache.
+    #[test]
+    fn dropped_packets_have_a_counted_reason() {
+        for cache in CacheKind::ALL {
+            let mut switch = Switch::new(SwitchOptions { cache, ..SwitchOptions::default() });
+            let wires = [Wire::default(), Wire::default()];
+            for (number, wire) in wires.iter().enumerate() {
+                let (rx, tx) = (Box::new(wire.clone()), Box::new(wire.clone()));
+                let mac = [2, 0, 0, 0, 0, number as u8];
+                switch.add_port(NewPort { name: format!("p{number}"), mac, rx, tx }, 0);
+            }
+            for flow in [
+                "priority=1,eth_type=0x8801,actions=drop",
+                "priority=1,eth_type=0x8802,actions=output:7",
+                "priority=1,eth_type=0x8803,actions=set_field:2->reg0,output:7",
+                "priority=1,eth_type=0x8804,actions=NORMAL",
+                "priority=1,eth_type=0x8805,actions=output:2",
+                "priority=1,eth_type=0x8806,actions=output:1",
+                "priority=1,eth_type=0x8807,actions=set_field:2->reg0,clear_actions",
+            ] {
+                let change = ovs::parse_change(flow).expect(flow);
+                switch.datapath().flow_mod(&change, 0).expect(flow);
+            }
+            for round in 0..3 {
+                for protocol in 0..=7 {
+                    // To the address that it comes from, which is behind the port of arrival.
+                    let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 9, 0x88, protocol];
+                    frame.resize(60, 0);
+                    wires[0].incoming.lock().unwrap().push_back(frame);
+                    switch.run(round);
+                }
+            }
+            let stats = switch.stats();
+            assert_eq!(stats.cache.misses, if cache == CacheKind::None { 24 } else { 8 });
+            let drops = (stats.pipeline.unsent, stats.missing_port, stats.stayed);
+            assert_eq!(drops, (4 * 3, 2 * 3, 3), "{cache:?}");
+            assert_eq!(wires[1].sent.lock().unwrap().len(), 3);
         }
     }
 }

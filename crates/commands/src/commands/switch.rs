@@ -339,19 +339,40 @@ fn summary(run: &mut SwitchRun) -> String {
     ] {
         answers.row([name.to_owned(), human::count(packets)]);
     }
-    format!("{}\n{}{}", table.render(), answers.render(), tunnel_drops(&stats))
+    let [flows, tunnels] = [flow_drops(&stats), tunnel_drops(&stats)];
+    format!("{}\n{}{flows}{tunnels}", table.render(), answers.render())
 }
 
-/// What tunnels dropped, by reason; empty if nothing.
+/// What the pipeline dropped, by reason.
+fn flow_drops(stats: &SwitchStats) -> String {
+    let reasons = [
+        ("no flow sent them anywhere", stats.pipeline.unsent),
+        ("a meter or the TTL", stats.pipeline.ended),
+        ("too many lookups and actions", stats.pipeline.limited),
+        ("output to a port that does not exist", stats.missing_port),
+        ("NORMAL: destination behind the port of arrival", stats.stayed),
+        ("too many packets for controllers", stats.packet_ins_dropped),
+    ];
+    drops("dropped by flows", reasons.into_iter())
+}
+
+/// What tunnels dropped, by reason.
 fn tunnel_drops(stats: &SwitchStats) -> String {
-    let counts = TunnelDrop::ALL.map(|reason| (reason, stats.tunnel_drops.get(reason)));
-    let mut table = Table::new(&[("dropped by tunnels", Align::Left), ("packets", Align::Right)]);
-    let mut is_empty = true;
-    for (reason, packets) in counts.into_iter().filter(|(_, packets)| *packets > 0) {
-        table.row([reason.name().to_owned(), human::count(packets)]);
-        is_empty = false;
+    let reason = |reason: TunnelDrop| (reason.name(), stats.tunnel_drops.get(reason));
+    drops("dropped by tunnels", TunnelDrop::ALL.map(reason).into_iter())
+}
+
+/// A table of the reasons that occurred; empty if none did.
+fn drops<'a>(heading: &str, reasons: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let mut occurred = reasons.filter(|(_, packets)| *packets > 0).peekable();
+    if occurred.peek().is_none() {
+        return String::new();
     }
-    if is_empty { String::new() } else { format!("\n{}", table.render()) }
+    let mut table = Table::new(&[(heading, Align::Left), ("packets", Align::Right)]);
+    for (name, packets) in occurred {
+        table.row([name.to_owned(), human::count(packets)]);
+    }
+    format!("\n{}", table.render())
 }
 
 #[cfg(test)]

@@ -30,6 +30,9 @@ const MEAN_BATCHES: usize = 256;
 /// A batch with fewer hits than one in so many keys makes the next ones bypass the cache.
 const KEYS_PER_HIT_MAX: usize = 8;
 
+/// The number of batches that bypass the cache after the second one in a row with so few hits.
+const BYPASS_SEVERAL: usize = 3;
+
 /// The most batches that bypass the cache before it is tried again.
 const BYPASS_MAX: usize = 127;
 
@@ -53,6 +56,13 @@ impl Pace {
             interval: AtomicUsize::new(options.keys_per_sample.max(1)),
             window_share: AtomicUsize::new(1),
         }
+    }
+
+    /// Whether the thread finishes a sample at once: where enough keys miss for the cache to be
+    /// worth more, but not where batch after batch hardly hits.
+    pub fn finishes_samples(reader: &Reader) -> bool {
+        let is_hitting = reader.is_hitting.load(Ordering::Relaxed);
+        !is_hitting && reader.bypass_len.load(Ordering::Relaxed) < BYPASS_SEVERAL
     }
 
     /// Whether samples are rare, as they start rules that no other sample meets.

@@ -46,9 +46,10 @@ pub const CACHED_MAX_MIN: usize = 10;
 /// See [`CACHED_MAX_MIN`].
 pub const CACHED_MAX_MAX: usize = 30;
 
-/// Parts of the last sample that a worker does with each batch while nearly all keys hit: more of
-/// them keep it from its packets, with fewer the cache follows its traffic slowly. While more keys
-/// miss, a sample that is done at once saves more than it takes.
+/// Parts of the last sample that a worker does with each batch while nearly all keys hit, or batch
+/// after batch misses: more of them keep it from its packets. Batches grow when packets wait, so
+/// that a key costs less the more the worker has to do; all parts at once take up to 65 us for each
+/// 256 keys. In between, a sample that is done at once saves more than it takes.
 const PARTS_PER_BATCH: usize = 3;
 
 /// Answers that are looked through for a miss together.
@@ -350,10 +351,8 @@ impl StormCache {
     /// is also the updater for each of them, unless another one is.
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
         let reader = self.readers.own();
-        let parts = match reader.is_hitting.load(Ordering::Relaxed) {
-            true => PARTS_PER_BATCH,
-            false => usize::MAX,
-        };
+        let finishes = Pace::finishes_samples(reader);
+        let parts = if finishes { usize::MAX } else { PARTS_PER_BATCH };
         if is_folded {
             self.go_on(parts);
         }
@@ -363,7 +362,7 @@ impl StormCache {
             if is_folded && !self.evolve() {
                 return;
             }
-            if is_folded && parts == usize::MAX {
+            if is_folded && finishes {
                 self.finish_sample();
             }
         }

@@ -110,7 +110,7 @@ fn ovs_appctl_reads_counters_traces_and_ends_the_switch() {
     assert!(text(&socket, &["dpif/show"]).contains("    mem:b 2/2: (system)\n"));
     assert!(text(&socket, &["fdb/show", "br0"]).starts_with(" port  VLAN  MAC "));
     // A trace is no packet.
-    assert!(text(&socket, &["coverage/show"]).contains("30 events never hit"));
+    assert!(text(&socket, &["coverage/show"]).contains("33 events never hit"));
     assert_eq!(text(&socket, &["revalidator/purge"]), "");
     for (arguments, why) in [
         (&["nonsense"][..], "\"nonsense\" is not a valid command"),

@@ -37,7 +37,7 @@ pub(crate) struct Outlet {
     pub(crate) pool: Pool,
     pub(crate) learning: LearningTable,
     pub(crate) events: Events,
-    /// Frames that have no port to leave by as the switch has learned their addresses.
+    /// Frames that a learning switch has no port for.
     pub(crate) stayed: u64,
     /// The time of the burst.
     pub(crate) now_ns: u64,
@@ -51,12 +51,15 @@ impl Outlet {
         match self.learning.forward(frame, vlan_of(key), in_port, self.now_ns) {
             Forward::Port(port) => self.ports.send(egress(port), frame, &mut self.pool),
             Forward::Flood => {
+                let mut is_sent = false;
                 for number in 1..=self.ports.len() as u32 {
                     let port = self.ports.get_mut(number);
                     if number != in_port && port.is_some_and(|port| port.settings().is_flooded) {
                         self.ports.send(egress(number), frame, &mut self.pool);
+                        is_sent = true;
                     }
                 }
+                self.stayed += u64::from(!is_sent);
             }
             Forward::Drop => self.stayed += 1,
         }

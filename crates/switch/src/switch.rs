@@ -87,7 +87,8 @@ pub struct SwitchStats {
     pub table_misses: u64,
     /// Packets for ports that do not exist.
     pub missing_port: u64,
-    /// Packets that `NORMAL` did not forward: their destination is behind the port of arrival.
+    /// Packets for which `NORMAL` found no port: their destination is behind the port of arrival,
+    /// or no other port is flooded.
     pub stayed: u64,
     /// Packets that tunnels dropped.
     pub tunnel_drops: TunnelDrops,
@@ -476,17 +477,23 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const HELLO: [u8; 8] = [4, 0, 0, 8, 0, 0, 0, 1];
 
-    /// What a controller left behind stays, and decides nothing until one is connected again.
-    #[test]
-    fn a_standalone_switch_forwards_whatever_controllers_left() {
-        let fail_mode = FailMode::Standalone;
-        let mut switch = Switch::new(SwitchOptions { fail_mode, ..SwitchOptions::default() });
-        let wires = [Wire::default(), Wire::default()];
+    fn with_ports<const N: usize>(options: SwitchOptions) -> (Switch, [Wire; N]) {
+        let mut switch = Switch::new(options);
+        let wires = std::array::from_fn(|_| Wire::default());
         for (number, wire) in wires.iter().enumerate() {
             let (rx, tx) = (Box::new(wire.clone()), Box::new(wire.clone()));
             let mac = [2, 0, 0, 0, 0, number as u8];
             switch.add_port(NewPort { name: format!("p{number}"), mac, rx, tx }, 0);
         }
+        (switch, wires)
+    }
+
+    /// What a controller left behind stays, and decides nothing until one is connected again.
+    #[test]
+    fn a_standalone_switch_forwards_whatever_controllers_left() {
+        let fail_mode = FailMode::Standalone;
+        let options = SwitchOptions { fail_mode, ..SwitchOptions::default() };
+        let (mut switch, wires) = with_ports::<2>(options);
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
         frame.resize(60, 0);
         let passes = |switch: &mut Switch, now_ns| {
@@ -514,13 +521,8 @@ mod tests {
     #[test]
     fn dropped_packets_have_a_counted_reason() {
         for cache in CacheKind::ALL {
-            let mut switch = Switch::new(SwitchOptions { cache, ..SwitchOptions::default() });
-            let wires = [Wire::default(), Wire::default()];
-            for (number, wire) in wires.iter().enumerate() {
-                let (rx, tx) = (Box::new(wire.clone()), Box::new(wire.clone()));
-                let mac = [2, 0, 0, 0, 0, number as u8];
-                switch.add_port(NewPort { name: format!("p{number}"), mac, rx, tx }, 0);
-            }
+            let options = SwitchOptions { cache, ..SwitchOptions::default() };
+            let (mut switch, wires) = with_ports::<2>(options);
             for flow in [
                 "priority=1,eth_type=0x8801,actions=drop",
                 "priority=1,eth_type=0x8802,actions=output:7",
@@ -548,5 +550,18 @@ mod tests {
             assert_eq!(drops, (4 * 3, 2 * 3, 3), "{cache:?}");
             assert_eq!(wires[1].sent.lock().unwrap().len(), 3);
         }
+    }
+
+    #[test]
+    fn a_flood_without_another_port_is_counted() {
+        let (mut switch, wires) = with_ports::<1>(SwitchOptions::default());
+        let normal = ovs::parse_change("actions=NORMAL").expect("a change");
+        switch.datapath().flow_mod(&normal, 0).expect("room");
+        let mut frame = vec![0xff; 6];
+        frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+        frame.resize(60, 0);
+        wires[0].incoming.lock().unwrap().push_back(frame);
+        switch.run(1);
+        assert_eq!(switch.stats().stayed, 1);
     }
 }

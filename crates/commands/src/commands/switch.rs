@@ -350,7 +350,7 @@ fn flow_drops(stats: &SwitchStats) -> String {
         ("a meter or the TTL", stats.pipeline.ended),
         ("too many lookups and actions", stats.pipeline.limited),
         ("output to a port that does not exist", stats.missing_port),
-        ("NORMAL: destination behind the port of arrival", stats.stayed),
+        ("NORMAL found no port for them", stats.stayed),
         ("too many packets for controllers", stats.packet_ins_dropped),
     ];
     drops("dropped by flows", reasons.into_iter())

@@ -165,7 +165,7 @@ impl CachedClassifier {
                 // A batch that bypasses the cache would tell the gate nothing about its cost.
                 let cache = &self.cache;
                 let of_answer = |answer: Answer| RuleId(answer.0);
-                cache.look_up(&*self.full, keys, out, of_answer, |id| id);
+                cache.look_through(&*self.full, keys, out, of_answer, |id| id);
                 cache.sample_batch(keys, true);
             }
             LookupPath::Plain => {

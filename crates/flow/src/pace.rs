@@ -138,3 +138,36 @@ impl Pace {
         (first, interval)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_finished_at_once_between_hits_and_misses() {
+        const KEYS: usize = 256;
+        let (pace, reader) = (Pace::new(&StormOptions::default()), Reader::default());
+        for (hits, finishes) in [
+            (KEYS, false),
+            (KEYS / 2, true),
+            (0, true),
+            (0, false),
+            (0, false),
+            (KEYS / 2, true),
+            (KEYS, false),
+        ] {
+            pace.note_hits(&reader, hits, KEYS);
+            assert_eq!(Pace::finishes_samples(&reader), finishes, "{hits} hits");
+        }
+    }
+
+    #[test]
+    fn the_window_is_short_while_samples_start_rules() {
+        let pace = Pace::new(&StormOptions::default());
+        assert_eq!(pace.window_len(1024), 1024);
+        (0..100).for_each(|_| pace.note_sample(Evolution::Started));
+        assert_eq!(pace.window_len(1024), 128);
+        (0..100).for_each(|_| pace.note_sample(Evolution::Counted));
+        assert_eq!(pace.window_len(1024), 1024);
+    }
+}

@@ -15,7 +15,7 @@ use warpswitch_rules::{KeyBatch, RuleId, RuleRef, Ruleset, Schema};
 use crate::Answer;
 use crate::gate::{CostGate, LookupPath};
 use crate::misses::Misses;
-use crate::readers::Reader;
+use crate::readers::{Padded, Reader};
 use crate::rule_index::Merge;
 use crate::storm::{StormCache, StormOptions, StormStats};
 
@@ -38,7 +38,8 @@ const PLAIN_SAMPLING: usize = 4;
 pub struct CachedClassifier {
     full: Box<dyn Classifier>,
     cache: StormCache,
-    gate: Option<Mutex<CostGate>>,
+    /// Away from what each batch reads.
+    gate: Option<Padded<Mutex<CostGate>>>,
     /// Whether batches take the plain path by the gate. Read without it, so that workers do not
     /// wait for each other; it hands nothing over.
     is_plain: AtomicBool,
@@ -69,7 +70,7 @@ impl CachedClassifier {
     /// The same, with a gate: once there is a clock, batches bypass the cache while it does not
     /// pay.
     pub fn with_gate(self) -> Self {
-        Self { gate: Some(Mutex::default()), ..self }
+        Self { gate: Some(Padded::default()), ..self }
     }
 
     /// Whether there is a gate that has no clock yet.
@@ -84,7 +85,7 @@ impl CachedClassifier {
 
     /// The gate's state, if there is one.
     pub fn gate(&self) -> Option<CostGate> {
-        let gate = self.gate.as_ref()?;
+        let Padded(gate) = self.gate.as_ref()?;
         Some(gate.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
@@ -208,7 +209,7 @@ impl Classifier for CachedClassifier {
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
         match (&self.gate, self.clock.get()) {
-            (Some(gate), Some(clock)) => self.classify_gated(gate, clock, keys, out),
+            (Some(Padded(gate)), Some(clock)) => self.classify_gated(gate, clock, keys, out),
             _ => {
                 self.cache.classify(&*self.full, keys, out);
                 self.cache.sample_batch(keys, true);

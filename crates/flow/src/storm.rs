@@ -46,12 +46,6 @@ pub const CACHED_MAX_MIN: usize = 10;
 /// See [`CACHED_MAX_MIN`].
 pub const CACHED_MAX_MAX: usize = 30;
 
-/// Parts of the last sample that a worker does with each batch while nearly all keys hit, or batch
-/// after batch misses: more of them keep it from its packets. Batches grow when packets wait, so
-/// that a key costs less the more the worker has to do; all parts at once took some 50 us for each
-/// 256 keys. In between, a sample that is done at once saves more than it takes.
-const PARTS_PER_BATCH: usize = 3;
-
 /// Answers that are looked through for a miss together.
 const ANSWER_GROUP: usize = 16;
 
@@ -351,8 +345,7 @@ impl StormCache {
     /// is also the updater for each of them, unless another one is.
     pub fn sample_batch(&self, keys: KeyBatch<'_>, is_folded: bool) {
         let reader = self.readers.own();
-        let finishes = Pace::finishes_samples(reader);
-        let parts = if finishes { usize::MAX } else { PARTS_PER_BATCH };
+        let parts = Pace::parts_per_batch(reader);
         if is_folded {
             self.go_on(parts);
         }
@@ -361,9 +354,6 @@ impl StormCache {
             self.samples.0.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;
-            }
-            if is_folded && finishes {
-                self.finish_sample();
             }
         }
     }

@@ -10,6 +10,7 @@
 //! [`arrivals`](super::arrivals); with [`Pace::Flat`] workers take the next ones at once, wait for
 //! room in rings, and lose nothing.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use warpswitch_flow::{Partition, Roles, StormCache};
 
 use super::defs::{Experiments, RulesUnderTest};
 use super::traffic::Traffic;
-use super::worker::{Worker, WorkerCounts, update};
+use super::worker::{Worker, WorkerCounts, update, wait};
 use crate::threads;
 
 /// Time between two calls of a watcher.
@@ -135,13 +136,39 @@ pub struct Shared<'a> {
     pub roles: Roles,
     pub backlog: &'a Backlog,
     pub pace: Pace,
+    /// Threads that run. Packets arrive from when all do.
+    running: AtomicUsize,
     /// Workers count from then on. The cache's counts of hits contain what came before.
-    pub counts_from: Instant,
+    counts_from: OnceLock<Instant>,
     /// The run has ended.
     pub stop: AtomicBool,
     /// Whether traffic has shifted.
     pub shifted: AtomicBool,
     pub cursor: Cursor,
+}
+
+impl Shared<'_> {
+    /// Waits, as one of the threads, until all of them run: a router whose engine has no core yet
+    /// loses packets. Returns when counts begin.
+    fn wait_for_start(&self) -> Instant {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let mut idle = 0;
+        loop {
+            match self.counts_from.get() {
+                Some(from) => return *from,
+                None => wait(&mut idle),
+            }
+        }
+    }
+
+    /// Starts the run as soon as so many threads run. Returns when counts begin.
+    fn start(&self, threads: usize, warm_up: Duration) -> Instant {
+        let mut idle = 0;
+        while self.running.load(Ordering::Relaxed) < threads {
+            wait(&mut idle);
+        }
+        *self.counts_from.get_or_init(|| Instant::now() + warm_up)
+    }
 }
 
 /// The turn of the next part of the trace, alone on its cache lines.
@@ -157,14 +184,14 @@ impl Bench<'_> {
         time: Duration,
         watch: &mut dyn FnMut(Duration) -> Watch,
     ) -> RunCounts {
-        self.run_while(pace, Duration::ZERO, |shared| watch_run(shared, time, watch))
+        self.run_while(pace, Duration::ZERO, |shared, _| watch_run(shared, time, watch))
     }
 
     /// The same after a warm-up, without a watcher, which would take a worker's core now and then.
     pub fn run_for(&self, pace: Pace, time: Duration) -> RunCounts {
-        self.run_while(pace, WARM_UP, |shared| {
-            thread::sleep(time + shared.counts_from.saturating_duration_since(Instant::now()));
-            shared.counts_from.elapsed()
+        self.run_while(pace, WARM_UP, |_, counts_from| {
+            thread::sleep(time + counts_from.saturating_duration_since(Instant::now()));
+            counts_from.elapsed()
         })
     }
 
@@ -173,7 +200,7 @@ impl Bench<'_> {
         &self,
         pace: Pace,
         warm_up: Duration,
-        watch: impl FnOnce(&Shared<'_>) -> Duration,
+        watch: impl FnOnce(&Shared<'_>, Instant) -> Duration,
     ) -> RunCounts {
         let workers = self.layout.workers();
         let start = match self.layout {
@@ -187,7 +214,8 @@ impl Bench<'_> {
             roles: Roles::new(start),
             backlog: &backlog,
             pace,
-            counts_from: Instant::now() + warm_up,
+            running: AtomicUsize::new(0),
+            counts_from: OnceLock::new(),
             stop: AtomicBool::new(false),
             shifted: AtomicBool::new(false),
             cursor: Cursor::default(),
@@ -199,16 +227,19 @@ impl Bench<'_> {
             for (idx, port) in ports.into_iter().take(workers).enumerate() {
                 handles.push(scope.spawn(move || {
                     threads::pin(idx);
-                    Worker::new(shared, idx, port).work()
+                    let counts_from = shared.wait_for_start();
+                    Worker::new(shared, idx, port, counts_from).work()
                 }));
             }
             if self.layout.has_updater() {
                 scope.spawn(move || {
                     threads::pin(workers);
+                    shared.wait_for_start();
                     update(shared);
                 });
             }
-            let took = watch(shared);
+            let threads = workers + usize::from(self.layout.has_updater());
+            let took = watch(shared, shared.start(threads, warm_up));
             shared.stop.store(true, Ordering::Release);
             let join = |handle: thread::ScopedJoinHandle<'_, _>| handle.join();
             let all = handles.into_iter().map(|h| join(h).expect("a worker does not panic"));

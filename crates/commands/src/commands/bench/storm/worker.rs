@@ -79,12 +79,18 @@ pub struct Worker<'a> {
     winners: Vec<RuleId>,
     batches: u32,
     counts: WorkerCounts,
-    /// Whether the warm-up is over.
+    /// The end of the warm-up, and whether it is over.
+    counts_from: Instant,
     is_counting: bool,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: &'a Shared<'a>, idx: usize, port: ExchangePort<Misses>) -> Self {
+    pub fn new(
+        shared: &'a Shared<'a>,
+        idx: usize,
+        port: ExchangePort<Misses>,
+        counts_from: Instant,
+    ) -> Self {
         let now = Instant::now();
         let batch = shared.bench.experiments.batch_keys;
         Self {
@@ -101,6 +107,7 @@ impl<'a> Worker<'a> {
             winners: vec![RuleId::NONE; batch],
             batches: 0,
             counts: WorkerCounts::default(),
+            counts_from,
             is_counting: false,
         }
     }
@@ -108,7 +115,7 @@ impl<'a> Worker<'a> {
     pub fn work(mut self) -> WorkerCounts {
         let mut idle = 0;
         loop {
-            if !self.is_counting && Instant::now() >= self.shared.counts_from {
+            if !self.is_counting && Instant::now() >= self.counts_from {
                 self.is_counting = true;
                 self.counts = WorkerCounts::default();
                 self.arrivals.forget_losses();
@@ -287,7 +294,8 @@ pub fn update(shared: &Shared<'_>) {
     }
 }
 
-fn wait(idle: &mut u32) {
+/// One look without work.
+pub fn wait(idle: &mut u32) {
     *idle += 1;
     if idle.is_multiple_of(SPINS) { thread::yield_now() } else { std::hint::spin_loop() }
 }

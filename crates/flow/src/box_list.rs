@@ -129,6 +129,14 @@ impl BoxList {
         self.widen();
     }
 
+    /// Takes the rules of another list of the same schema, without allocating.
+    pub fn set(&mut self, other: &Self) {
+        self.columns.list.clone_from(&other.columns.list);
+        self.columns.wide_len = other.columns.wide_len;
+        self.bounds.lo_spans.clone_from(&other.bounds.lo_spans);
+        self.bounds.answers.clone_from(&other.bounds.answers);
+    }
+
     /// Compares the first column of halves as a wide one if its lower half decides nothing, which
     /// is the usual case of protocol and TCP flags.
     fn widen(&mut self) {

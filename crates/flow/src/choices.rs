@@ -83,11 +83,38 @@ impl SharedList {
         }
     }
 
-    /// Changes the list. When this returns no reader sees the version before.
-    pub fn change_always(&self, apply: impl Fn(&mut BoxList)) {
+    /// Replaces the list where that needs no wait for readers; one copy always waits. Returns
+    /// whether it did so for all readers.
+    pub fn try_replace(&self, list: &BoxList) -> bool {
         match self {
-            Self::One(list) => apply(&mut list.write().unwrap_or_else(PoisonError::into_inner)),
-            Self::Two(groups) => groups.iter().for_each(|list| list.change_always(&apply)),
+            Self::One(_) => {
+                self.replace(list);
+                true
+            }
+            Self::Two(groups) => {
+                let replaced =
+                    |group: &&LeftRight<BoxList>| group.try_replace(|copy| copy.set(list));
+                groups.iter().filter(replaced).count() == groups.len()
+            }
+        }
+    }
+
+    /// Replaces the list for all readers, and waits until none sees a version before.
+    pub fn replace(&self, list: &BoxList) {
+        match self {
+            Self::One(copy) => copy.write().unwrap_or_else(PoisonError::into_inner).set(list),
+            Self::Two(groups) => {
+                groups
+                    .iter()
+                    .for_each(|group| group.change_always(|copy: &mut BoxList| copy.set(list)));
+            }
+        }
+    }
+
+    /// Waits until no reader sees a version before the newest one.
+    pub fn wait_for_old_readers(&self) {
+        if let Self::Two(groups) = self {
+            groups.iter().for_each(LeftRight::wait_for_old_readers);
         }
     }
 }

@@ -17,7 +17,9 @@
 //!   bypasses the cache has no answers of the list, and does not hold it.
 //!   A lookup in two halves gives this up: [`StormCache::look_up_cached`] releases the list, and
 //!   each miss is answered under the rules of the moment when it is resolved.
-//! - S4: workers never wait for the updater's lock. Sampling keeps the last key offered; a queue
+//! - S4: workers never wait for the updater's lock, nor for each other: a worker that evolves fills
+//!   a copy of the list only if no reader is left in it, and else leaves it as it is. So readers may
+//!   see one of several versions, which S1 allows. Sampling keeps the last key offered; a queue
 //!   would let the cache evolve from old traffic.
 //!
 //! # Why two copies
@@ -140,6 +142,9 @@ struct Updater {
     published: Vec<(Vec<Span>, u32)>,
     /// Their serials, in order.
     published_serials: Vec<u64>,
+    /// Their list, and whether some readers still have one before it.
+    published_list: BoxList,
+    is_behind: bool,
     /// Whether regions changed since, or another rule has become heavier.
     is_changed: bool,
     samples_since: usize,
@@ -195,6 +200,8 @@ impl StormCache {
             evolving: EvolvingRules::new(options.window_len, options.growth),
             published: Vec::new(),
             published_serials: Vec::new(),
+            published_list: list.clone(),
+            is_behind: false,
             is_changed: false,
             samples_since: 0,
             samples: 0,
@@ -385,7 +392,7 @@ impl StormCache {
             let progress = evolving.step(index);
             self.note_progress(&mut updater, progress);
         } else if is_swap_due {
-            self.publish(&mut updater);
+            self.publish(&mut updater, false);
         } else if self.samples.0.take(key) {
             evolving.trim(self.pace.window_len(self.window_len));
             evolving.set_patient(self.pace.is_slow());
@@ -422,17 +429,24 @@ impl StormCache {
         updater.samples_since >= due && updater.is_changed
     }
 
-    /// Fills the copy without readers, swaps, and fills the other one once its readers left.
-    fn publish(&self, updater: &mut Updater) {
-        let heaviest = updater.evolving.heaviest(self.cached_max);
-        self.list.change_always(|list| {
-            list.fill(heaviest.iter().map(|rule| (&rule.region[..], rule.answer)));
-        });
+    /// Publishes the heaviest rules, without waiting for readers or, with `waits`, so that none
+    /// sees a version before.
+    fn publish(&self, updater: &mut Updater, waits: bool) {
+        let Updater { evolving, published_list, .. } = updater;
+        let heaviest = evolving.heaviest(self.cached_max);
+        published_list.fill(heaviest.iter().map(|rule| (&rule.region[..], rule.answer)));
+        updater.is_behind = if waits {
+            self.list.replace(published_list);
+            false
+        } else {
+            !self.list.try_replace(published_list)
+        };
         updater.published_serials = heaviest.iter().map(|rule| rule.serial).collect();
         updater.published_serials.sort_unstable();
         updater.published =
             heaviest.into_iter().map(|rule| (rule.region.clone(), rule.weight)).collect();
-        updater.is_changed = false;
+        // Who is behind gets the next version.
+        updater.is_changed = updater.is_behind;
         updater.samples_since = 0;
         updater.swaps += 1;
     }
@@ -443,12 +457,14 @@ impl StormCache {
     /// Waits for readers: the calling thread must not be within a lookup.
     pub fn begin_change(&self, changes: &[RuleChange<'_>]) -> PendingChange<'_> {
         let mut updater = self.updater();
-        let Updater { index, evolving, published, .. } = &mut *updater;
+        let Updater { index, evolving, published, is_behind, .. } = &mut *updater;
         let is_dirty = |region: &[Span]| changes.iter().any(|change| index.touches(change, region));
         evolving.remove_dirty(is_dirty);
-        // The list may still hold rules that have left the window.
-        if published.iter().any(|(region, _)| is_dirty(region)) {
-            self.publish(&mut updater);
+        // The list may still hold rules that have left the window, and so may versions before it.
+        if *is_behind || published.iter().any(|(region, _)| is_dirty(region)) {
+            self.publish(&mut updater, true);
+        } else {
+            self.list.wait_for_old_readers();
         }
         PendingChange { updater }
     }

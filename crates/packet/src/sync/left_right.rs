@@ -128,6 +128,35 @@ impl<T> LeftRight<T> {
         let Ok(()) = self.change(first, |copy| apply(copy));
     }
 
+    /// Sets the idle copy and publishes it, or does nothing if a reader is still in it: never waits.
+    /// `set` must not depend on what the copy holds. The other copy keeps the version before, which
+    /// readers may be in until [`LeftRight::wait_for_old_readers`] returns. So where this is used,
+    /// the steps of [`LeftRight::change`] must set all that readers can see, too.
+    ///
+    /// Returns whether it is published.
+    pub fn try_replace(&self, set: impl FnOnce(&mut T)) -> bool {
+        let Ok(_turn) = self.turn.try_lock() else { return false };
+        let idle = 1 - self.active.load(Ordering::Relaxed);
+        match self.copies[idle].0.try_write() {
+            Ok(mut copy) => set(&mut copy),
+            Err(TryLockError::Poisoned(poisoned)) => set(&mut poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => return false,
+        }
+        self.active.store(idle, Ordering::Release);
+        true
+    }
+
+    /// Waits until no reader is left in a version before the newest one.
+    ///
+    /// Must not be called by a thread that holds a [`ReadGuard`] of this structure.
+    ///
+    /// # Panics
+    /// As [`LeftRight::change`].
+    pub fn wait_for_old_readers(&self) {
+        let _turn = self.turn.lock().expect("an earlier change panicked");
+        drop(self.write(1 - self.active.load(Ordering::Relaxed)));
+    }
+
     /// Waits until the readers of a copy have left it. New ones do not come: the copy is idle.
     fn write(&self, copy: usize) -> RwLockWriteGuard<'_, T> {
         self.copies[copy].0.write().unwrap_or_else(PoisonError::into_inner)
@@ -173,6 +202,20 @@ mod tests {
             }
             stop.store(true, Ordering::Relaxed);
         });
+    }
+
+    #[test]
+    fn a_replacement_does_not_wait_for_readers() {
+        let shared = LeftRight::new(0, 0);
+        let reader = shared.read();
+        assert!(shared.try_replace(|v| *v = 1));
+        // The reader is in the copy that is idle now.
+        assert!(!shared.try_replace(|_| unreachable!()));
+        assert_eq!((*reader, *shared.read()), (0, 1));
+        drop(reader);
+        shared.wait_for_old_readers();
+        assert!(shared.try_replace(|v| *v = 2));
+        assert_eq!(*shared.read(), 2);
     }
 }
 
@@ -225,5 +268,33 @@ mod loom_tests {
     #[test]
     fn two_readers_one_change() {
         check(2, 1);
+    }
+
+    /// Replacements with a reader: whole versions, and none before the newest one once old readers
+    /// have been waited for.
+    #[test]
+    fn replacements_are_whole_and_old_versions_end() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new(LeftRight::new([0; 2], [0; 2]));
+            let is_over = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+            let reader = {
+                let (shared, is_over) = (shared.clone(), is_over.clone());
+                loom::thread::spawn(move || {
+                    let copy = shared.read();
+                    let is_old = copy[0] == 0;
+                    assert_eq!(copy[0], copy[1]);
+                    assert!(!(is_old && is_over.load(Ordering::Acquire)), "an old version is read");
+                })
+            };
+            assert!(shared.try_replace(|copy| *copy = [1; 2]));
+            shared.wait_for_old_readers();
+            is_over.store(true, Ordering::Release);
+            if shared.try_replace(|copy| *copy = [2; 2]) {
+                assert_eq!(*shared.read(), [2; 2]);
+            }
+            reader.join().unwrap();
+        });
     }
 }

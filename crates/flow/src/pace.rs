@@ -39,8 +39,8 @@ const BYPASS_MAX: usize = 127;
 
 /// Parts of the last sample that a worker does with each batch while nearly all keys hit, or batch
 /// after batch misses. A part takes one to three microseconds in which packets wait, so fewer parts
-/// mean higher rates without loss, and later hits: with one part always, 97.2 % hit where now 98.1 %
-/// do. Batches grow when packets wait, so that a key costs less the more the worker has to do.
+/// mean higher rates without loss, and later hits: with one part always, 97.2 % hit where 98.1 % do
+/// now. Batches grow when packets wait, so that a key costs less the more the worker has to do.
 const PARTS_PER_BATCH: usize = 2;
 
 /// The same in between, where a sample that is done soon saves more than it takes. All parts at

@@ -18,9 +18,9 @@
 //!   A lookup in two halves gives this up: [`StormCache::look_up_cached`] releases the list, and
 //!   each miss is answered under the rules of the moment when it is resolved.
 //! - S4: workers never wait for the updater's lock, nor for each other: a worker that evolves fills
-//!   a copy of the list only if no reader is left in it, and else leaves it as it is. So readers may
-//!   see one of several versions, which S1 allows. Sampling keeps the last key offered; a queue
-//!   would let the cache evolve from old traffic.
+//!   only copies of the list in which no reader is left. So readers may see one of several versions,
+//!   which S1 allows. Sampling keeps the last key offered; a queue would let the cache evolve from
+//!   old traffic.
 //!
 //! # Why two copies
 //! The updater fills the copy without readers and swaps an index; the paper measured 1.5 to 4 times
@@ -535,6 +535,9 @@ impl StormCache {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use warpswitch_classify::{BuildOptions, Engine, build};
     use warpswitch_rules::schema::IPV4_5TUPLE;
     use warpswitch_rules::{Action, Field, KeyBuf, Match, Rule, RulesetBuilder};
@@ -616,5 +619,27 @@ pub(crate) mod tests {
         run(&cache, &*full, 500, |n| 20 + mixed(n) % 5);
         let (_, hits) = run(&cache, &*full, 100, |n| 20 + mixed(n) % 5);
         assert!(hits > 0.99, "{hits}");
+    }
+
+    /// A reader may hold a version that later ones have replaced without waiting for it.
+    #[test]
+    fn a_change_waits_for_readers_of_replaced_versions() {
+        let ruleset = rules_by_port(100);
+        let full = build(Engine::Turbo, &ruleset, &BuildOptions::default()).expect("no bound");
+        let cache = StormCache::new(&ruleset, &StormOptions::default());
+        run(&cache, &*full, 50, |n| n % 7);
+        let swaps = || cache.stats().swaps;
+        let change = || _ = cache.begin_change(&[RuleChange::Remove(ruleset.rule(RuleId(3)))]);
+        let (old, before) = (cache.list.read(), swaps());
+        thread::scope(|scope| {
+            // The thread that evolves never waits for the reader.
+            scope.spawn(|| run(&cache, &*full, 50, |n| 50 + n % 30)).join().unwrap();
+            assert!(swaps() > before + 1, "{} swaps", swaps());
+            let writer = scope.spawn(change);
+            thread::sleep(Duration::from_millis(20));
+            assert!(!writer.is_finished(), "an old version is still read");
+            drop(old);
+            writer.join().unwrap();
+        });
     }
 }

@@ -128,7 +128,7 @@ impl<T> LeftRight<T> {
         let Ok(()) = self.change(first, |copy| apply(copy));
     }
 
-    /// Sets the idle copy and publishes it, or does nothing if a reader is still in it: never waits.
+    /// Sets the idle copy and publishes it, or does nothing if a reader is in it; never waits.
     /// `set` must not depend on what the copy holds. The other copy keeps the version before, which
     /// readers may be in until [`LeftRight::wait_for_old_readers`] returns. So where this is used,
     /// the steps of [`LeftRight::change`] must set all that readers can see, too.

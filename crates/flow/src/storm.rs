@@ -18,7 +18,7 @@
 //!   A lookup in two halves gives this up: [`StormCache::look_up_cached`] releases the list, and
 //!   each miss is answered under the rules of the moment when it is resolved.
 //! - S4: workers never wait for the updater's lock, nor for each other: a worker that evolves fills
-//!   only copies of the list in which no reader is left. So readers may see one of several versions,
+//!   only copies of the list in which no reader is left. So readers may see different versions,
 //!   which S1 allows. Sampling keeps the last key offered; a queue would let the cache evolve from
 //!   old traffic.
 //!

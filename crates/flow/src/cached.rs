@@ -108,6 +108,7 @@ impl CachedClassifier {
     }
 
     /// A lookup through the gate.
+    #[inline(never)]
     fn classify_gated(
         &self,
         gate: &Mutex<CostGate>,
@@ -169,7 +170,7 @@ impl CachedClassifier {
             }
             LookupPath::Plain => {
                 self.full.classify(keys, out);
-                reader.count(0, keys.len());
+                reader.count_misses(keys.len());
             }
         }
     }
@@ -206,6 +207,12 @@ impl Classifier for CachedClassifier {
     }
 
     fn classify(&self, keys: KeyBatch<'_>, out: &mut [RuleId]) {
+        let reader = self.cache.reader();
+        // Most batches while the cache is off: all that is done for them counts.
+        if self.is_plain.load(Ordering::Relaxed) && reader.passes_untimed() {
+            self.full.classify(keys, out);
+            return reader.count_misses(keys.len());
+        }
         match (&self.gate, self.clock.get()) {
             (Some(Padded(gate)), Some(clock)) => self.classify_gated(gate, clock, keys, out),
             _ => {

@@ -38,20 +38,39 @@ pub(crate) struct Reader {
 impl Reader {
     /// Counts keys.
     pub(crate) fn count(&self, hits: usize, misses: usize) {
-        for (count, more) in [(&self.hits, hits as u64), (&self.misses, misses as u64)] {
-            if self.is_shared {
-                count.fetch_add(more, Ordering::Relaxed);
-            } else {
-                // An atomic addition costs as much as some lookups.
-                count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-            }
+        self.add(&self.hits, hits);
+        self.count_misses(misses);
+    }
+
+    /// Counts keys that miss.
+    pub(crate) fn count_misses(&self, misses: usize) {
+        self.add(&self.misses, misses);
+    }
+
+    fn add(&self, count: &AtomicU64, more: usize) {
+        if self.is_shared {
+            count.fetch_add(more as u64, Ordering::Relaxed);
+        } else {
+            // An atomic addition costs as much as some lookups.
+            count.store(count.load(Ordering::Relaxed) + more as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the next batch passes without the gate; else it is for [`Reader::is_timed`].
+    pub(crate) fn passes_untimed(&self) -> bool {
+        let left = self.untimed.load(Ordering::Relaxed);
+        if left > 0 {
+            self.untimed.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
     }
 
     /// Whether the gate times the next batch; one in `every`.
     pub(crate) fn is_timed(&self, every: usize) -> bool {
         let left = self.untimed.load(Ordering::Relaxed);
-        self.untimed.store(if left == 0 { every - 1 } else { left - 1 }, Ordering::Relaxed);
+        // The path may have changed to one that is timed more often.
+        let next = if left == 0 { every } else { left.min(every) };
+        self.untimed.store(next - 1, Ordering::Relaxed);
         left == 0
     }
 

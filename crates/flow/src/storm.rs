@@ -283,7 +283,7 @@ impl StormCache {
         let reader = self.readers.own();
         let bypasses = reader.bypasses();
         if bypasses {
-            reader.count(0, keys);
+            reader.count_misses(keys);
         }
         bypasses
     }

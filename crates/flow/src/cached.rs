@@ -107,7 +107,7 @@ impl CachedClassifier {
         misses.resolve(&*self.full, out, |id| id);
     }
 
-    /// A lookup through the gate.
+    /// A lookup through the gate. Out of line: batches that pass without it need no stack for it.
     #[inline(never)]
     fn classify_gated(
         &self,

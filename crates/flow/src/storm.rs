@@ -357,7 +357,11 @@ impl StormCache {
             self.go_on(parts);
         }
         let (first, interval) = self.pace.due(reader, keys.len());
-        for at in (first..keys.len()).step_by(interval) {
+        for (nth, at) in (first..keys.len()).step_by(interval).enumerate() {
+            // Each sample has its parts, else large batches would leave most samples undone.
+            if is_folded && nth > 0 {
+                self.go_on(parts);
+            }
             self.samples.0.offer(keys.key(at));
             if is_folded && !self.evolve() {
                 return;

@@ -17,6 +17,9 @@
 //!   otherwise be full of trials.
 //! - C3: the path changes only for a gain of `GAIN_MIN`: noise does not move it.
 //! - C4: samples that evolve rules for a cache that is not in use cost `SAMPLE_SHARE` of the time.
+//! - C5: a cache that has gained time stays in use while that gain lasts, up to the time of
+//!   `PATIENCE_KEYS` keys in the classifier. It recovers from a shift of the traffic only while in
+//!   use. All batches together take no longer than without it.
 
 /// Keys between trials at first. The cache evolves within so many.
 const INTERVAL_MIN: u64 = 32 << 10;
@@ -39,6 +42,9 @@ const SOON_SHARE: f64 = 0.005;
 const SLOWER: f64 = 1.25;
 /// Share of the time that a change must gain.
 const GAIN_MIN: f64 = 0.03;
+/// Keys of the classifier whose time a cache that has gained it may lose again. A shift of the
+/// traffic makes it slower than the classifier for some 100,000 keys.
+const PATIENCE_KEYS: f64 = 131_072.0;
 /// Weight of a new time in the mean.
 const WEIGHT: f64 = 0.125;
 /// A batch counts at most so many times the mean: the thread may have been interrupted.
@@ -79,6 +85,10 @@ pub struct CostGate {
     trial_debt_ns: f64,
     /// What the last sample cost beyond its share of the time since.
     sample_debt_ns: f64,
+    /// Keys since the last trial, and the time that they took.
+    used: (f64, f64),
+    /// What the cache has gained since it came into use, as far as it may lose it again.
+    gained_ns: f64,
     switches: u64,
 }
 
@@ -104,6 +114,8 @@ impl Default for CostGate {
             cost_at_trial: 0.0,
             trial_debt_ns: 0.0,
             sample_debt_ns: 0.0,
+            used: (0.0, 0.0),
+            gained_ns: 0.0,
             switches: 0,
         }
     }
@@ -133,8 +145,10 @@ impl CostGate {
         let usual_ns = self.means[self.path as usize] * keys as f64;
         let keys = keys as u64;
         if path == self.path {
-            self.learn(path, cost);
-            self.until_trial = self.until_trial.saturating_sub(keys * batches as u64);
+            let cost = self.learn(path, cost);
+            let all = keys * batches as u64;
+            self.used = (self.used.0 + all as f64, self.used.1 + all as f64 * cost);
+            self.until_trial = self.until_trial.saturating_sub(all);
             let time = ns as f64 * batches as f64;
             self.sample_debt_ns -= time * SAMPLE_SHARE;
             self.trial_debt_ns -= time * SOON_SHARE;
@@ -171,24 +185,40 @@ impl CostGate {
         self.sample_debt_ns = ns as f64;
     }
 
-    fn learn(&mut self, path: LookupPath, cost: f64) {
+    /// Adds a time to the mean of a path, and returns as how much it counts.
+    fn learn(&mut self, path: LookupPath, cost: f64) -> f64 {
         let mean = &mut self.means[path as usize];
-        *mean = match *mean {
-            0.0 => cost,
-            mean if cost < mean / 2.0 => mean + WEIGHT_OF_FALL * (cost - mean),
-            mean => mean + WEIGHT * (cost.min(OUTLIER * mean) - mean),
+        let (cost, weight) = match *mean {
+            0.0 => (cost, 1.0),
+            mean if cost < mean / 2.0 => (cost, WEIGHT_OF_FALL),
+            mean => (cost.min(OUTLIER * mean), WEIGHT),
         };
+        *mean += weight * (cost - *mean);
+        cost
     }
 
     fn end_trial(&mut self, extra_ns: f64) {
         self.trial = None;
         self.trial_debt_ns = extra_ns;
         let [now, other] = [self.path, self.path.other()].map(|path| self.means[path as usize]);
+        let (keys, took_ns) = std::mem::take(&mut self.used);
+        if self.is_on() {
+            let gained = self.gained_ns + other * keys - took_ns;
+            self.gained_ns = gained.clamp(0.0, PATIENCE_KEYS * other);
+        }
         if other < (1.0 - GAIN_MIN) * now {
-            self.path = self.path.other();
             self.interval = INTERVAL_MIN;
-            self.cost_at_trial = other;
-            self.switches += 1;
+            if self.is_on() && self.gained_ns > 0.0 {
+                // C5. The next trial comes when this is used up, if the cache stays as slow.
+                let lasts = (self.gained_ns / (now - other)) as u64;
+                self.interval = lasts.clamp(TRIAL_KEYS, INTERVAL_MIN);
+                self.cost_at_trial = now;
+            } else {
+                self.path = self.path.other();
+                self.gained_ns = 0.0;
+                self.cost_at_trial = other;
+                self.switches += 1;
+            }
         } else {
             // C1. A path without a measured time has none to lose.
             let affordable = if now > 0.0 { (TRIAL_COST * extra_ns / now) as u64 } else { 0 };
@@ -221,7 +251,7 @@ mod tests {
 
     /// Runs batches of 100 keys; `cost` gives the time per key of a path. The share of batches that
     /// took the cache.
-    fn run(gate: &mut CostGate, batches: u32, cost: impl Fn(LookupPath, u32) -> u64) -> f64 {
+    fn run(gate: &mut CostGate, batches: u32, mut cost: impl FnMut(LookupPath, u32) -> u64) -> f64 {
         let mut cached = 0;
         for batch in 0..batches {
             let path = gate.choose();
@@ -247,6 +277,39 @@ mod tests {
         assert!(run(&mut gate, 5_000, fixed(80, 50)) < 0.02);
         run(&mut gate, 5_000, fixed(30, 50));
         assert_eq!((gate.is_on(), gate.switches()), (true, 2));
+    }
+
+    /// A shift of the traffic makes a good cache slower than the classifier until rules have
+    /// evolved, which takes long while it is not in use.
+    #[test]
+    fn a_cache_that_has_gained_time_outlasts_a_shift() {
+        let mut gate = CostGate::default();
+        for _ in 0..10 {
+            run(&mut gate, 10_000, fixed(10, 20));
+            let cached = run(&mut gate, 1_000, fixed(30, 20));
+            assert!(gate.is_on() && cached > 0.9, "{cached} of the batches");
+        }
+        // A shift to traffic that it is no use for.
+        run(&mut gate, 5_000, fixed(30, 20));
+        assert_eq!((gate.is_on(), gate.switches()), (false, 1));
+    }
+
+    /// However often the traffic shifts, batches take hardly longer than without a cache.
+    #[test]
+    fn patience_costs_no_more_than_the_cache_gains() {
+        for good in [18, 15, 2] {
+            let mut gate = CostGate::default();
+            let (mut took, mut batches) = (0, 0);
+            for shift in 0..100u32 {
+                let cached = if shift.is_multiple_of(2) { good } else { 60 };
+                run(&mut gate, 3_000, |path, _| {
+                    let cost = fixed(cached, 20)(path, 0);
+                    (took, batches) = (took + cost, batches + 1);
+                    cost
+                });
+            }
+            assert!(took < 20 * batches * 102 / 100, "{took} for {}", 20 * batches);
+        }
     }
 
     /// A trial may be many times as slow as the path in use.

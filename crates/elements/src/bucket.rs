@@ -13,10 +13,10 @@ const FULL: u32 = u32::MAX;
 
 /// A bucket that fills with tokens at a rate, up to a capacity.
 ///
-/// The arithmetic is Click's: a full bucket is the largest 32-bit number, a token is the share of
-/// it that the capacity asks for, and every millisecond adds a whole number of such fractions,
-/// rounded down. So a rate may fall short by what rounding takes, and a bucket for a single token
-/// is full one millisecond late: whoever wants the whole rate takes bursts of two or more.
+/// The arithmetic is Click's: a full bucket holds the largest 32-bit number of fractions, a token
+/// is that number divided by the capacity, and every millisecond adds a whole number of fractions,
+/// rounded down. So the rate may fall short by the rounding error, and a bucket for a single token
+/// is full one millisecond late: configure bursts of two or more to reach the full rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     rate: u32,

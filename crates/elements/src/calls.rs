@@ -63,8 +63,8 @@ pub(crate) fn wrong_call(
     Some(format!("{keyword}: {problem}{meant}"))
 }
 
-/// The handler that was perhaps meant with `word`. `more` tells what is known of the handlers of
-/// the element of `cx` itself, and of those that are not of an element (none).
+/// Returns the handler that `word` probably means. `more` returns additional handlers of the
+/// element of `cx` itself and, for `None`, handlers that belong to no element.
 pub(crate) fn meant<'h>(
     cx: &Context<'_>,
     word: &str,

@@ -18,14 +18,14 @@ fn synopsis(text: &str) -> impl Iterator<Item = &str> {
     behind.take_while(|line| !line.starts_with("# "))
 }
 
-/// What there is to know about the class called `class`.
+/// The documentation of the class called `class`.
 ///
 /// Cost: reads the texts, some 300 KB.
 pub fn doc(class: &str) -> Option<ElementDoc> {
     find(FILES, class)
 }
 
-/// What `files` say about the class called `class`.
+/// The documentation of the class called `class` in `files`.
 pub fn find(files: Files, class: &str) -> Option<ElementDoc> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let names = |text: &str| {

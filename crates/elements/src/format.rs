@@ -35,7 +35,7 @@ pub(crate) fn decimal(value: u64, digits: u32) -> String {
     }
 }
 
-/// A number with `bits` bits behind the point (at most 32), with as few digits as tell it from its
+/// A number with `bits` fractional bits (at most 32), with as few digits as distinguish it from its
 /// neighbours.
 pub(crate) fn binary(value: u64, bits: u32) -> String {
     let one = 1u64 << bits;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use warpswitch_graph::Context;
 
-/// Packets that lack it after which that is told before the run ends.
+/// Packets without the property after which the warning is printed before the run ends.
 const PACKETS_MAX: u64 = 1000;
 
 /// Packets so far, as long as none had what the element goes by.
@@ -14,14 +14,14 @@ const PACKETS_MAX: u64 = 1000;
 pub(crate) struct Lack {
     /// Whether packets are still to be looked at.
     is_open: bool,
-    /// What all copies of the element know.
+    /// State shared by all copies of the element.
     known: Arc<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     packets: AtomicU64,
-    /// Whether a packet had it, or it was told that none had. Swapped: who finds it false tells.
+    /// Whether a packet had it, or the warning was printed. Swapped, so that only one copy warns.
     is_settled: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Lack {
         self.is_open = !self.known.is_settled.load(Ordering::Relaxed);
     }
 
-    /// Tells at the end of a run, however few packets there were.
+    /// Warns at the end of a run, however few packets there were.
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, lacking: &Lacking) {
         let packets = self.known.packets.load(Ordering::Relaxed);
         if packets == 0 || self.known.is_settled.swap(true, Ordering::Relaxed) {
@@ -71,7 +71,7 @@ impl Lack {
     }
 }
 
-/// What is said of a lack.
+/// The parts of the warning.
 #[derive(Debug)]
 pub(crate) struct Lacking {
     /// What comes of it.

@@ -30,8 +30,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Says `line`, which ends without a newline. A file that cannot be written is told of once;
-    /// lines are said aloud from then on.
+    /// Prints `line`, which has no trailing newline. A write error of the file is reported once;
+    /// the lines after it go to standard error.
     pub(crate) fn say(&mut self, cx: &mut Context<'_>, line: &str) {
         let Some(file) = &mut self.file else { return cx.say(line) };
         if let Err(error) = writeln!(file, "{line}") {

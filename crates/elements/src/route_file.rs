@@ -50,8 +50,8 @@ impl RouteFile {
         (!path.is_empty()).then_some(Self { path, syntax, devices })
     }
 
-    /// The routes; what is wrong with them goes to `args`. `output_of` knows by which output a
-    /// neighbour is reached.
+    /// Reads the routes; errors are reported to `args`. `output_of` returns the output through
+    /// which a neighbour is reached.
     pub(crate) fn routes<A: Address>(
         &self,
         args: &mut Args<'_>,

@@ -16,7 +16,7 @@ static CLASSES: [ElementClass; 4] = [
     ElementClass::new("SetAnno", "1/1", "a/a", || Box::new(SetAnno(0, 0))),
 ];
 
-/// Tells each packet: `#LABEL ANNOTATIONS BYTES`.
+/// Prints each packet: `#LABEL ANNOTATIONS BYTES`.
 struct Show(String);
 
 impl Element for Show {
@@ -167,7 +167,7 @@ pub fn with_classes(registry: Registry) -> Registry {
     CLASSES.iter().fold(registry, Registry::with)
 }
 
-/// Reads what was shown out of what was said; what else was said is the second.
+/// Parses the packets that `Show` printed; the other printed lines are the second result.
 pub fn shown(said: &str) -> (Vec<Shown>, Vec<String>) {
     let (mut shown, mut others) = (Vec::new(), Vec::new());
     for line in said.lines() {
@@ -186,7 +186,7 @@ pub fn shown(said: &str) -> (Vec<Shown>, Vec<String>) {
     (shown, others)
 }
 
-/// Runs `config`: what was shown, what else was said, and the router.
+/// Runs `config`; returns the packets shown, the other printed lines, and the router.
 pub fn run(config: &str) -> (Vec<Shown>, Vec<String>, Router) {
     let (router, transcript) = warpswitch_graph::simulate::run(config, &registry());
     let (shown, said) = shown(&transcript.said());

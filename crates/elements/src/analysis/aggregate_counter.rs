@@ -127,7 +127,7 @@ impl AggregateCounter {
         (packet.len().saturating_sub(link_bytes) as u32).saturating_add(extra)
     }
 
-    /// Counts a packet; tells whether it counts.
+    /// Counts a packet; returns whether it was counted.
     fn see(&mut self, packet: &Packet, is_frozen: bool) -> bool {
         if self.is_off {
             return false;

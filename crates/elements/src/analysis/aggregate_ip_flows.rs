@@ -77,11 +77,10 @@ const BOTH_ENDED: u8 = 3;
 /// An address and a port.
 type End = (u32, u16);
 
-/// What tells flows from each other: the lower end first.
+/// Key of a flow: both ends, the lower first, and the protocol.
 type FlowKey = ([End; 2], u8);
 
-/// What tells packets whose fragments these are from each other: source, destination, protocol,
-/// identification.
+/// Key of a fragmented packet: source, destination, protocol, identification.
 type PacketKey = (u32, u32, u8, u16);
 
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +92,7 @@ struct Flow {
     seen_ns: i64,
 }
 
-/// The addresses of a packet, and what says where its ports are.
+/// Header fields of a packet that identify its flow and its fragments.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     src: u32,
@@ -203,7 +202,7 @@ impl AggregateIpFlows {
         true
     }
 
-    /// What becomes of a packet that need not wait.
+    /// Returns the fate of a packet that need not wait.
     fn fate(&mut self, packet: &mut Packet) -> Fate {
         let shape = Shape::of(packet);
         let ends = shape.as_ref().and_then(|shape| self.ends(shape));

@@ -33,12 +33,12 @@ pub(crate) fn next_look(cx: &Context<'_>) -> Time {
     Time(cx.now().0.saturating_add(LOOK_NS))
 }
 
-/// Whether `error` says that a pipe has nothing now.
+/// Whether `error` means that a pipe has no data yet.
 pub(crate) fn is_later(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// What the operating system says, without its number.
+/// The error message of the operating system, without the error number.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error ").map_or(text.clone(), |(reason, _)| reason.to_owned())
@@ -135,7 +135,7 @@ impl Lines {
         Ok(self.ahead.as_deref())
     }
 
-    /// Reads a line into `line`, without its end. Tells whether there was one.
+    /// Reads a line into `line`, without its line ending. Returns whether there was one.
     pub(crate) fn line(&mut self, line: &mut String) -> io::Result<bool> {
         if let Some(ahead) = self.ahead.take() {
             *line = ahead;
@@ -166,8 +166,8 @@ impl Lines {
         Ok(read > 0)
     }
 
-    /// Reads a binary record into `record`, without its head. Tells whether it is one of text;
-    /// none at the end.
+    /// Reads a binary record into `record`, without its header. Returns whether it is a text
+    /// record; none at the end.
     pub(crate) fn record(&mut self, record: &mut Vec<u8>) -> io::Result<Option<bool>> {
         if !self.has_partial(4)? && self.partial.is_empty() {
             return Ok(None);
@@ -189,7 +189,7 @@ impl Lines {
         Ok(Some(word >> 31 == 1))
     }
 
-    /// Reads on until `bytes` bytes of a record are there; tells whether they are.
+    /// Reads on until `bytes` bytes of a record are buffered; returns whether they are.
     fn has_partial(&mut self, bytes: u64) -> io::Result<bool> {
         let left = bytes.saturating_sub(self.partial.len() as u64);
         self.input.by_ref().take(left).read_to_end(&mut self.partial)?;

@@ -90,7 +90,7 @@ pub static CLASS: ElementClass =
 const NOT_SAMPLED: usize = 0;
 const NO_IP: usize = 1;
 
-/// A time that is meant, until the first packet tells what it counts from.
+/// A time bound, relative until the first packet sets its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     None,
@@ -117,7 +117,7 @@ pub struct FromDump {
     pace: Option<Pace>,
     capture: Option<CaptureReader>,
     link: LinkType,
-    /// The link of the first frame that was read, and whether it was told that others have another.
+    /// The link type of the first frame, and whether a different one was reported.
     first_link: Option<LinkType>,
     has_other_links: bool,
     filesize: Option<u64>,
@@ -359,7 +359,7 @@ impl FromDump {
         Look::Found((packet, link))
     }
 
-    /// Tells, once, that a capture has frames of several links: who takes them has one in mind.
+    /// Warns once if a capture has frames of several link types: downstream elements assume one.
     fn note_link(&mut self, cx: &mut Context<'_>, link: LinkType) {
         let first = *self.first_link.get_or_insert(link);
         if first == link || self.force_ip || std::mem::replace(&mut self.has_other_links, true) {
@@ -387,7 +387,7 @@ impl FromDump {
         true
     }
 
-    /// What follows the end of the time that was asked for.
+    /// Handles the end of the requested time.
     fn call_end(&mut self, cx: &mut Context<'_>) {
         if self.end_call.is_empty() {
             self.active = false;
@@ -406,7 +406,7 @@ impl FromDump {
         }
         let call = self.end_call.clone();
         let (handler, value) = call.trim().split_once(' ').unwrap_or((call.trim(), ""));
-        // While it is at work, others cannot ask the element for itself.
+        // The router cannot call an element that is running: its own handler is called directly.
         let own = match cx.find_handler(handler) {
             Ok((Some(element), name)) if element == cx.element() => Some(name.to_owned()),
             _ => None,
@@ -475,7 +475,7 @@ impl FromDump {
         batch
     }
 
-    /// Whether a timer tells when there is more.
+    /// Whether a timer checks for more packets.
     fn waits(&self) -> bool {
         self.is_dry || self.waiting.is_some()
     }
@@ -485,7 +485,7 @@ impl FromDump {
         self.capture.is_none() && !is_kept
     }
 
-    /// Tells of frames that are not read, where others take them for what they are not.
+    /// Warns about frames of an unsupported link type that downstream elements would misread.
     fn tell_unread(&self, cx: &mut Context<'_>) {
         let (name, shown, link) = (cx.declaration(), self.shown(), self.link);
         if let Some(looks) = looks_for_headers(cx) {
@@ -579,7 +579,7 @@ impl Element for FromDump {
     fn initialize(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.burst.settle(cx);
         self.open()?;
-        // What packets start with is asked before they are: the first one tells.
+        // The link type is queried before any packet is requested: the first packet determines it.
         for _ in 0..LOOKS_MAX {
             match self.read_packet(cx) {
                 Look::Found(first) => {

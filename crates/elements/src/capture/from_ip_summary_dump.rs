@@ -248,7 +248,7 @@ impl FromIpSummaryDump {
         }
     }
 
-    /// Says something about the line that was read last.
+    /// Reports a message about the line that was read last.
     fn tell(&self, cx: &mut Context<'_>, message: &str) {
         let place = self.lines.as_ref().map(|lines| {
             let record = if self.is_binary { "record " } else { "" };
@@ -452,7 +452,7 @@ impl FromIpSummaryDump {
         batch
     }
 
-    /// Whether a timer tells when there is more.
+    /// Whether a timer checks for more packets.
     fn waits(&self) -> bool {
         self.is_dry || self.waiting.is_some()
     }
@@ -461,11 +461,11 @@ impl FromIpSummaryDump {
         self.lines.is_none() && self.waiting.is_none() && self.several.is_none()
     }
 
-    /// Reads the line that tells the version, and warns of what looks like no dump.
+    /// Reads the line with the version, and warns if the file does not look like a dump.
     fn read_banner(&mut self, cx: &mut Context<'_>) {
         let Some(lines) = &mut self.lines else { return };
         let known = ["!creator", "!data", "!contents", "!proto", "!flowid"];
-        // What cannot be read is told when packets are asked for.
+        // Read errors are reported when packets are requested.
         let Ok(Some(line)) = lines.peek() else { return };
         let version = line.strip_prefix("!IPSummaryDump").map(|rest| rest.trim().to_owned());
         let is_known = known.iter().any(|known| line.starts_with(known));
@@ -509,7 +509,7 @@ pub(super) fn check_sample(sample: Fixed<SAMPLE_BITS>, args: &mut Args<'_>) -> u
     sample.0.min(SAMPLE_ALL)
 }
 
-/// Says in the headers of `packet` that it has `bytes` bytes from the IP header on.
+/// Sets the length fields of `packet` to a total of `bytes` bytes, including those not captured.
 fn set_total(packet: &mut Packet, bytes: u64) {
     let extra = bytes.saturating_sub(packet.len() as u64) as u32;
     packet.set_anno_u32(annotation::EXTRA_LEN, extra);
@@ -624,7 +624,7 @@ impl Element for FromIpSummaryDump {
             }
             Err(error) => return Err(format!("{shown}: {}", reason(&error))),
         };
-        // What a terminal or pipe has to say is waited for when it is read.
+        // Input from a terminal or pipe is waited for when it is read.
         self.filesize =
             std::fs::metadata(&self.filename).ok().filter(|m| m.is_file()).map(|m| m.len());
         let is_empty = self.filename != "-" && lines.peek().is_ok_and(|line| line.is_none());

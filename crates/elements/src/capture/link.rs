@@ -62,9 +62,8 @@ pub(crate) fn looks_for_headers(cx: &Context<'_>) -> Option<String> {
     unchanged_at(cx, |element| LOOKERS.contains(&&*element.class))
 }
 
-/// The name of an element that writes what the element of `cx` gives to a capture that says how
-/// packets start though its arguments do not, if there is one that nothing stands before which may
-/// take other headers off.
+/// The name of a downstream `ToDump` whose arguments do not specify the encapsulation, if one is
+/// reached from the element of `cx` without passing an element that may add or remove headers.
 pub(crate) fn writes_by_default(cx: &Context<'_>) -> Option<String> {
     let keyword = |arg: &String| arg.split_ascii_whitespace().next().unwrap_or("").to_owned();
     unchanged_at(cx, |element| {
@@ -133,7 +132,7 @@ pub(crate) fn name_of(link: LinkType) -> &'static str {
     encap_of(link).unwrap_or("??")
 }
 
-/// Says on `packet` how it was addressed, if it starts with an Ethernet header.
+/// Sets the packet type of `packet` from the destination of its Ethernet header.
 pub(crate) fn set_packet_type(packet: &mut Packet) {
     let kind = match packet.data() {
         [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
@@ -143,8 +142,8 @@ pub(crate) fn set_packet_type(packet: &mut Packet) {
     packet.set_packet_type(kind);
 }
 
-/// Finds the IP header of a packet that starts as `link` says, and notes it and the destination on
-/// the packet. Tells whether there is one, whole.
+/// Finds the IP header of a packet of link type `link`, and sets the header offsets and the
+/// destination annotation of the packet. Returns whether there is a complete header.
 pub(crate) fn find_ip(packet: &mut Packet, link: LinkType) -> bool {
     let data = packet.data();
     let at = match link {

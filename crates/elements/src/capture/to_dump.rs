@@ -99,9 +99,9 @@ pub struct ToDump {
     snap_bytes: u32,
     extra_length: bool,
     link_type: u32,
-    /// Whether the arguments say how packets start.
+    /// Whether the arguments specify the encapsulation.
     says_encap: bool,
-    /// Where they do not, whether packets start as the file says.
+    /// If they do not, detects packets of another link type than the file declares.
     watch: LinkWatch,
     encap_from: Vec<String>,
     burst: SinkBurst,
@@ -162,7 +162,7 @@ impl ToDump {
         Ok(())
     }
 
-    /// Says in the file how packets start as the first one does, if the arguments do not.
+    /// Sets the link type of the file from the first packet, unless the arguments specify it.
     fn choose_link(&mut self, first: &Packet) {
         if !self.says_encap
             && starts_with_ip(first)
@@ -172,7 +172,7 @@ impl ToDump {
         }
     }
 
-    /// Tells that packets start in another way than the file says.
+    /// Warns about packets of another link type than the file declares.
     fn tell_link(&self, cx: &mut Context<'_>, odd: Option<OddLink>) {
         let Some(OddLink { packets, otherwise, link }) = odd else { return };
         let (is, says) = (link, LinkType::from_capture(self.link_type));

@@ -37,7 +37,7 @@ use super::script::Script;
 pub static CLASS: ElementClass =
     ElementClass::new("PokeHandlers", "0/0", "a/a", || Box::new(Script::of_directives()));
 
-/// The instruction of a script that does what a directive says.
+/// Returns the `Script` instruction that is equivalent to `directive`.
 pub(super) fn instruction(directive: &str) -> String {
     let word = directive.split_ascii_whitespace().next().unwrap_or_default();
     match word {

@@ -26,7 +26,7 @@
 //!
 //! # Example
 //! ```text
-//! q[1] -> ARPPrint(ask, ETHER true) -> Queue -> ToDevice(eth0);
+//! q[1] -> ARPPrint(query, ETHER true) -> Queue -> ToDevice(eth0);
 //! ```
 
 use std::fmt::Write as _;
@@ -76,7 +76,7 @@ impl ArpPrint {
         }
     }
 
-    /// Writes the line of `packet`; tells whether there is one.
+    /// Writes the line of `packet`; returns whether there is one.
     fn describe(&mut self, packet: &Packet) -> bool {
         self.line.clear();
         let Some(network) = packet.header_offset(Header::Network) else { return false };
@@ -101,7 +101,7 @@ impl ArpPrint {
     }
 }
 
-/// Says in `line` what the ARP packet `arp` says.
+/// Appends a description of the ARP packet `arp` to `line`.
 fn describe_arp(line: &mut String, arp: &[u8]) {
     // Writing to a string cannot fail.
     let truncated = |line: &mut String| {

@@ -98,9 +98,9 @@ const TOO_LONG: usize = 6;
 
 /// The output of packets whose destination did not answer.
 const UNANSWERED: usize = 2;
-/// The timer that asks again; timer 0 is the table's.
+/// The timer that repeats queries; timer 0 is the table's.
 const ASK_TIMER: usize = 1;
-/// Addresses that are asked for by the clock at most; if there are more, the oldest are not.
+/// Addresses whose queries the timer repeats, at most; if there are more, the oldest are left out.
 const ASKED_MAX: usize = 1 << 16;
 
 /// See the module.
@@ -115,7 +115,7 @@ pub struct ArpQuerier {
     pub(super) table: TimedTable,
     /// The element whose table it uses.
     shared: Option<usize>,
-    /// With output 2: what was asked for, and when, the oldest first.
+    /// With output 2: the queried addresses and when they were queried, the oldest first.
     asked: VecDeque<(u32, Time)>,
     queries: u64,
     responses: u64,
@@ -127,7 +127,7 @@ pub struct ArpQuerier {
 enum Way {
     /// To this Ethernet address.
     To([u8; 6]),
-    /// There, and that is to be asked for anew.
+    /// To this Ethernet address, which is also to be queried again.
     Polls([u8; 6]),
     /// It is not known where.
     Unknown,
@@ -176,7 +176,7 @@ impl ArpQuerier {
         result
     }
 
-    /// Asks `to` where `address` is, on behalf of `packet`.
+    /// Sends `to` a query for `address`; `note` is the timestamp and VLAN tag of its packet.
     fn query(&mut self, cx: &mut Context<'_>, address: [u8; 4], to: [u8; 6], note: (i64, u16)) {
         let arp = ArpRepr {
             operation: OPERATION_REQUEST,
@@ -270,7 +270,7 @@ impl ArpQuerier {
         }
     }
 
-    /// Has the clock look after `address`, which was asked for now.
+    /// Has the timer repeat the query for `address`, which was sent now.
     fn ask_later(&mut self, cx: &mut Context<'_>, address: u32) {
         if self.asked.len() >= ASKED_MAX {
             self.asked.pop_front();
@@ -285,7 +285,7 @@ impl ArpQuerier {
         }
     }
 
-    /// Asks again for what did not answer in time, or gives it up.
+    /// Repeats unanswered queries; after the last one, emits the held packets by output 2.
     fn ask_again(&mut self, cx: &mut Context<'_>, neighbours: &mut Neighbours) {
         let now = cx.now();
         while let Some(&(address, asked_at)) = self.asked.front()
@@ -309,7 +309,7 @@ impl ArpQuerier {
         self.set_clock(cx);
     }
 
-    /// Learns what a frame with an ARP reply says, and sends what waited for it.
+    /// Learns the address in a frame with an ARP reply, and sends the packets held for it.
     fn handle_response(&mut self, cx: &mut Context<'_>, neighbours: &mut Neighbours, frame: &[u8]) {
         self.responses += u64::from(frame.len() >= ARP_FRAME_BYTES);
         let reply = arp_of(frame)
@@ -347,7 +347,7 @@ fn with_owner<R>(
 ) -> R {
     let mut work = Some(work);
     let mut once = |table: &mut TimedTable, cx: &mut Context<'_>| {
-        let work = work.take().expect("one of the two is asked");
+        let work = work.take().expect("one of the two is called");
         work(table, cx)
     };
     let result = cx.with_element(owner, |other: &mut ArpTable, cx| once(&mut other.table, cx));

@@ -115,7 +115,7 @@ pub struct ArpResponder {
 }
 
 impl ArpResponder {
-    /// Adds `entry`; tells whether it took the place of one.
+    /// Adds `entry`; returns whether it replaced one.
     fn add(entries: &mut Vec<Entry>, entry: Entry) -> bool {
         if let Some(same) = entries.iter_mut().find(|other| other.is_of(entry.prefix)) {
             *same = entry;

@@ -55,7 +55,7 @@ use std::net::Ipv4Addr;
 pub static CLASS: ElementClass =
     ElementClass::new("ARPTable", "0/0", "a/a", || Box::<ArpTable>::default()).drops(&REASONS);
 
-/// A table, and the timer that it needs while it knows something.
+/// A table, and the timer that it needs while it has entries.
 #[derive(Debug, Default)]
 pub(super) struct TimedTable {
     pub(super) neighbours: Neighbours,
@@ -81,7 +81,7 @@ impl TimedTable {
     }
 }
 
-/// Reads the limits of a table, as far as they are told.
+/// Reads the limits of a table, as far as they are specified.
 pub(super) fn read_limits(args: &mut Args<'_>, limits: &mut Limits) {
     let mut timeout: Duration = limits.timeout;
     args.read("CAPACITY", &mut limits.packets)

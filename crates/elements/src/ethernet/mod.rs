@@ -84,7 +84,7 @@ fn set_arp(packet: &mut Packet, dst: MacAddr, arp: &ArpRepr) {
     packet.set_header(Header::Network, HEADER_BYTES);
 }
 
-/// What a frame says that is ARP for IPv4; none if it is not, or cut short.
+/// Parses a frame with ARP for IPv4; none if it is another frame or truncated.
 fn arp_of(frame: &[u8]) -> Option<ArpRepr> {
     let ethernet = Ethernet::new_checked(frame).ok()?;
     if ethernet.ether_type() != EtherType::ARP {

@@ -99,7 +99,7 @@ impl Slot {
         timeout_ns != 0 && now.0.saturating_sub(self.live_at.0) > timeout_ns
     }
 
-    /// Whether it may be asked for again; if so, it counts as asked for.
+    /// Whether it may be queried again; if so, the query is counted.
     fn may_query(&mut self, now: Time) -> bool {
         let is_patient = self.queries >= QUERIES_UNTIL_PATIENT;
         let pause = if is_patient { PATIENT_QUERY_NS } else { QUERY_NS };
@@ -111,7 +111,7 @@ impl Slot {
         may
     }
 
-    /// Whether the clock is to begin asking for it; if so, it counts as asked for.
+    /// Whether the timer is to start querying it; if so, the query is counted.
     fn may_begin(&mut self, now: Time) -> bool {
         if std::mem::take(&mut self.is_known) {
             self.queries = 0;
@@ -125,7 +125,7 @@ impl Slot {
     }
 }
 
-/// Hashes addresses: one multiplication, with a secret that nobody outside knows.
+/// Hashes addresses: one multiplication, with a random secret.
 #[derive(Clone, Debug)]
 struct Secret(u64);
 
@@ -161,28 +161,28 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// What became of a packet that had to wait.
+/// The fate of a packet that had to wait.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// It waits; whether its address is to be asked for.
+    /// It waits; whether its address is to be queried.
     Waits(bool),
     /// Too many wait for its address.
     Refused(Packet),
 }
 
-/// Who asks for an address that packets wait for.
+/// What triggers queries for an address that packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
     Packets,
     Clock,
 }
 
-/// What is to be done about an address that was asked for a while ago.
+/// What to do about an address that was queried a while ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It answered, nobody waits for it any more, or somebody else asks.
+    /// It answered, has no entry any more, or was queried again since.
     Nothing,
-    /// It is to be asked for again, on behalf of a packet with this VLAN tag.
+    /// It is to be queried again, on behalf of a packet with this VLAN tag.
     Ask(u16),
     /// Enough is enough.
     GiveUp,
@@ -200,8 +200,8 @@ pub(super) struct Neighbours {
     index: HashMap<u32, u32, Secret>,
     oldest: u32,
     newest: u32,
-    /// Slots that were found of late, by the last bits of their addresses. Whoever chooses
-    /// addresses that share these gets the speed of the index.
+    /// Slots that were found recently, by the low bits of their addresses. Addresses that share
+    /// these bits evict each other: their lookups run at the speed of the index.
     recent: Vec<u32>,
     packets: usize,
     drops: u64,
@@ -254,8 +254,8 @@ impl Neighbours {
         self.slots.get_mut(found as usize)
     }
 
-    /// The Ethernet address of `address` if it is known, and whether it is to be asked for again
-    /// because it is about to be forgotten.
+    /// The Ethernet address of `address` if it is known, and whether it is to be queried again
+    /// because it is about to expire.
     #[inline]
     pub(super) fn lookup(
         &mut self,
@@ -309,7 +309,7 @@ impl Neighbours {
         }
     }
 
-    /// Links `at` in as older than `newer`, as the newest if that is none.
+    /// Links `at` in as older than `newer`, or as the newest if `newer` is [`NONE`].
     fn link_before(&mut self, at: u32, newer: u32) {
         let older = match self.slots.get_mut(newer as usize) {
             Some(slot) => std::mem::replace(&mut slot.older, at),
@@ -430,7 +430,7 @@ impl Neighbours {
         }
     }
 
-    /// An entry that is still asked for does not expire: it is kept just this side of it.
+    /// An entry that is still being queried does not expire: its age is held at the timeout.
     fn keep_alive(&mut self, at: u32, now: Time) {
         let timeout_ns = self.limits.timeout_ns();
         let live_at_min = Time(now.0.saturating_sub(timeout_ns));
@@ -478,8 +478,8 @@ impl Neighbours {
         })
     }
 
-    /// What to do about `address`, which the clock asked for at `asked_at`; if that is to ask
-    /// again, it counts as asked for.
+    /// What to do about `address`, which the timer queried at `asked_at`. [`Next::Ask`] counts as
+    /// another query.
     pub(super) fn ask_again(&mut self, address: u32, asked_at: Time, now: Time) -> Next {
         let Some(slot) = self.find(address) else { return Next::Nothing };
         if slot.is_known || slot.queried_at != asked_at {
@@ -488,7 +488,8 @@ impl Neighbours {
         if slot.queries >= QUERIES_BY_CLOCK {
             return Next::GiveUp;
         }
-        // Who waited may have had to go: nobody is told then, and who comes next begins anew.
+        // The held packets may have been dropped: then nothing is emitted, and the next packet
+        // starts over.
         let Some(packet) = slot.waiting.front() else { return Next::GiveUp };
         let tag = packet.anno_u16(annotation::VLAN_TCI);
         slot.queries += 1;
@@ -527,7 +528,7 @@ impl Neighbours {
         }
     }
 
-    /// Takes over all that `old` knows and holds, unless it knows something itself.
+    /// Takes over the entries and held packets of `old`, unless it has entries itself.
     pub(super) fn take(&mut self, old: &mut Self) {
         if self.len() == 0 {
             let limits = self.limits;

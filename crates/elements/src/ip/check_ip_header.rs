@@ -191,8 +191,9 @@ fn check_other(data: &[u8], at: usize, has_checksum: bool, sources: &Sources) ->
     check_bytes(data, at, has_checksum, sources).ok()
 }
 
-/// Whether the checksum of a header is right: a sum of few words, which cannot overflow. Folded
-/// without asking how often it must be: a branch on that would be foretold wrongly every so often.
+/// Whether the checksum of a header is right: a sum of few words, which cannot overflow. It is
+/// folded a fixed number of times: a branch on the number of folds that it needs would occasionally
+/// be mispredicted.
 #[inline]
 fn is_intact(header: &[u8]) -> bool {
     let sum_of = |words: &[[u8; 4]]| -> u64 {
@@ -303,8 +304,9 @@ impl CheckIpHeader {
         Self { offset: 0, has_checksum, sources, failures, columns, one_by_one: 0 }
     }
 
-    /// Checks frames that are lent to a batch whose packets nobody has looked at, and leaves what
-    /// it finds in columns; false, and nothing has changed, if one of them is not good.
+    /// Checks frames shared with a batch whose packets have not been accessed yet, and attaches the
+    /// results to the batch as columns. Returns false, and leaves the batch unchanged, if a frame
+    /// is bad.
     fn check_frames(&mut self, batch: &mut Batch) -> bool {
         let at = self.offset as usize;
         let Self { has_checksum, sources, columns, .. } = self;

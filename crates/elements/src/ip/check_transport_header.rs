@@ -90,8 +90,8 @@ const ICMP_CHECK: Check = Check {
     check: check_icmp,
 };
 
-/// What lies behind the IPv4 header of a packet of this protocol, as it says and as there is, and
-/// the addresses.
+/// Returns the bytes after the IPv4 header of a packet of this protocol, their number according to
+/// that header, and the pseudo-header.
 fn payload(packet: &Packet, proto: IpProto) -> Result<(&[u8], usize, PseudoHeader), usize> {
     let view = ipv4(packet).filter(|view| view.proto() == proto).ok_or(OTHER)?;
     let pseudo = view.pseudo_header();

@@ -60,7 +60,7 @@ const TOO_LONG: usize = 0;
 pub(super) enum Destination {
     /// To an address.
     Address(Ipv4Addr),
-    /// Where their annotation says.
+    /// To the address in their annotation.
     Annotation,
 }
 
@@ -83,7 +83,7 @@ impl std::fmt::Display for Destination {
 }
 
 impl Destination {
-    /// The address for `packet`, whose annotation says so too.
+    /// Returns the address for `packet`; a fixed one is stored in its annotation too.
     pub(super) fn of(self, packet: &mut Packet) -> Ipv4Addr {
         match self {
             Self::Address(address) => {

@@ -56,7 +56,7 @@ pub static CLASS: ElementClass =
 /// Reasons for drops, by number.
 const NOT_CUT: usize = 0;
 const BAD_LENGTH: usize = 1;
-/// Packets that are not cut and told.
+/// Maximum number of packets reported as not cut.
 const TOLD_MAX: u64 = 5;
 
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -71,7 +71,7 @@ struct CopiedOptions {
 }
 
 impl CopiedOptions {
-    /// Those of `options` that ask to be copied, filled up to whole words.
+    /// Those of `options` with the copied flag, padded to whole words.
     fn of(options: &[u8]) -> Self {
         let mut copied = Self { bytes: [0; OPTIONS_BYTES_MAX], len: 0 };
         let mut rest = options;
@@ -304,7 +304,7 @@ impl Element for IpFragmenter {
 mod tests {
     use super::super::testing::{Shown, hex, ipv4, run, source, unhex};
 
-    /// What became of a packet of `bytes`.
+    /// Returns the output packets for an input packet of `bytes`.
     fn cut(bytes: &[u8], arguments: &str) -> Vec<Shown> {
         let source = source(bytes);
         let config = format!(
@@ -349,7 +349,7 @@ mod tests {
         padded.extend([0; 9]);
         let shown = cut(&padded, "100");
         assert_eq!((&shown[0].label[..], &shown[0].bytes), ("0", &bytes));
-        // A length that says more than there is.
+        // A total length larger than the packet.
         assert_eq!(cut(&bytes[..99], "50"), []);
     }
 

@@ -87,7 +87,7 @@ pub(super) enum Wrong {
     NoHeader,
 }
 
-/// Does what options of the packet ask for. A packet that is wrong stays as it is.
+/// Processes the options of the packet. Leaves a packet with an error unchanged.
 #[inline]
 pub(super) fn handle(packet: &mut Packet, addresses: &Addresses, now: Time) -> Result<(), Wrong> {
     let view = ipv4(packet).ok_or(Wrong::NoHeader)?;
@@ -113,8 +113,8 @@ fn handle_options(packet: &mut Packet, addresses: &Addresses, now: Time) -> Resu
     Ok(())
 }
 
-/// Goes through options and does what they ask for. Tells whether that changed any, or the place of
-/// what is wrong.
+/// Processes options in place. Returns whether that changed any, or the position of the first
+/// error.
 fn process(options: &mut [u8], addresses: &Addresses, now: Time) -> Result<bool, usize> {
     let (mut at, mut has_changed) = (0, false);
     while at < options.len() {

@@ -91,7 +91,7 @@ const fn class(name: &'static str, make: fn() -> Box<dyn Element>) -> ElementCla
 
 /// Reasons for drops, by number.
 const NO_ROUTE: usize = 0;
-/// Destinations without route that are told.
+/// Maximum number of destinations reported as having no route.
 const TOLD_MAX: u32 = 5;
 
 /// A change of a table.
@@ -102,7 +102,7 @@ enum Change {
     Remove,
 }
 
-/// What to tell of a route to an output that is not there.
+/// Error text for a route to an invalid output.
 fn bad_output(port: impl Display, outputs: usize) -> String {
     format!("bad OUTPUT {port}, {}", outputs::expected(outputs))
 }
@@ -123,7 +123,7 @@ impl Change {
 pub struct IpLookup {
     /// Copies have the same one; it changes while there are none.
     table: Arc<RouteTable>,
-    /// Who it is when it says that there is no route.
+    /// Its name in the messages that report a missing route.
     speaker: &'static str,
     can_flush: bool,
     /// Outputs that routes may lead to.
@@ -184,7 +184,7 @@ impl IpLookup {
         self.results.publish(&changes);
     }
 
-    /// Tells of the first destinations without route.
+    /// Reports the first destinations without a route.
     #[cold]
     fn tell_no_route(&mut self, cx: &mut Context<'_>) {
         let all = self.addresses.iter().zip(&self.found);
@@ -242,7 +242,7 @@ impl IpLookup {
         })
     }
 
-    /// Makes all changes that the lines of `text` ask for, or none.
+    /// Makes all changes that the lines of `text` request, or none.
     fn change_all(&mut self, cx: &Context<'_>, text: &str) -> Result<(), String> {
         let mut made = Vec::new();
         for line in text.lines() {

@@ -227,7 +227,7 @@ impl IpPrint {
     }
 }
 
-/// Seconds with six digits behind the point, nine if there is more to say.
+/// Writes seconds with six decimal places, or nine if the time has a fraction of a microsecond.
 pub(super) fn write_time(out: &mut String, ns: i64) {
     decimal(out, ns.div_euclid(1_000_000_000));
     out.push('.');

@@ -5,7 +5,7 @@ use warpswitch_wire::ip::IpProto;
 
 use super::testing::{ipv4, run, source, unhex};
 
-/// What is said about a packet, without its time.
+/// Returns what is printed for a packet, without its time.
 fn line(bytes: &[u8], arguments: &str) -> String {
     let source = source(bytes);
     let arguments = format!("{arguments}, TIMESTAMP no");

@@ -109,7 +109,7 @@ struct Partial {
     packet: Packet,
     /// Bytes in front of the data: of the link and the header.
     front_bytes: usize,
-    /// Runs of data that are there, in order, apart from each other.
+    /// Runs of data received so far, in order and with gaps between them.
     runs: Vec<(usize, usize)>,
     /// Where the data end, once the last fragment came.
     end: Option<usize>,
@@ -366,7 +366,8 @@ impl IpReassembler {
         self.spare_runs.push(runs);
     }
 
-    /// Gives up what came before `before_s`, until no more than `memory_min` bytes are held.
+    /// Evicts packets whose first fragment came before `before_s`, until no more than `memory_min`
+    /// bytes are held.
     fn give_up_older(
         &mut self,
         cx: &mut Context<'_>,
@@ -392,7 +393,7 @@ impl IpReassembler {
         }
     }
 
-    /// Gives up packets, old ones first, until a quarter of the memory is free.
+    /// Evicts packets, old ones first, until a quarter of the memory is free.
     fn make_room(&mut self, cx: &mut Context<'_>, now_s: i64) {
         let enough = self.memory_max / 4 * 3;
         for before_s in [now_s - 10, now_s - 5, i64::MAX] {

@@ -12,7 +12,7 @@ fn fragment(payload: &[u8], start: usize, bytes: usize, more: bool) -> Vec<u8> {
     })
 }
 
-/// What becomes of `packets` in their order, and what is dropped or held then.
+/// Returns the output packets for `packets` in this order, and what is dropped and held after them.
 fn reassemble(packets: &[Vec<u8>], arguments: &str) -> (Vec<Shown>, String, String) {
     let sends: String = packets
         .iter()

@@ -186,7 +186,7 @@ impl RouteTable {
         Ok(old)
     }
 
-    /// Takes a route out and gives it; `hop` must be its own if it is told.
+    /// Removes and returns a route; `hop`, if given, must equal that of the route.
     pub(super) fn remove(&mut self, prefix: Prefix<u32>, hop: Option<Hop>) -> Result<Hop, Refused> {
         let old = self.get(prefix).ok_or(Refused::Missing)?;
         if hop.is_some_and(|hop| hop != old) {
@@ -201,7 +201,7 @@ impl RouteTable {
         Ok(old)
     }
 
-    /// The routes, a line each.
+    /// The routes, one per line.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for prefix in self.slots.iter().flatten() {

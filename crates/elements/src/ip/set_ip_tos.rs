@@ -60,7 +60,7 @@ pub static CE: ElementClass =
 const NO_HEADER: usize = 0;
 const NOT_ECT: usize = 1;
 
-/// The two bits of ECN that say that there was congestion.
+/// The two ECN bits of the codepoint "congestion experienced".
 const CONGESTION: u8 = 3;
 
 /// Replaces the bits of the second byte that are not in `keep`.

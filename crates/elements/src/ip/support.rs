@@ -15,7 +15,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     header_bytes >= HEADER_BYTES && header_bytes <= bytes.len()
 }
 
-/// The packet from its IPv4 header on; none if that is not there, or not all of it.
+/// The packet from its IPv4 header on; none if the header is missing or incomplete.
 #[inline]
 pub(crate) fn ipv4(packet: &Packet) -> Option<Ipv4<&[u8]>> {
     let bytes = packet.from_header(Header::Network);
@@ -29,7 +29,7 @@ pub(super) fn ipv4_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
     is_whole(bytes).then(|| Ipv4::new_unchecked(bytes))
 }
 
-/// What lies behind the IPv4 header, cut to what the header says; empty if there is no header.
+/// The bytes after the IPv4 header, cut to its total length; empty if there is no header.
 #[inline]
 pub(crate) fn transport(packet: &Packet) -> &[u8] {
     let Some(view) = ipv4(packet) else { return &[] };
@@ -82,7 +82,7 @@ pub(super) fn numbers(addresses: &[Ipv4Addr]) -> Vec<u32> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     counts: [u64; 6],
-    /// Whether each is told, not just the first.
+    /// Whether each is reported, not just the first.
     pub(super) verbose: bool,
     /// Whether the counts by reason can be read.
     pub(super) details: bool,
@@ -101,8 +101,8 @@ impl Failures {
         }
     }
 
-    /// Counts a failure for `reason`, and says so if it is the first: the packet goes to output 1,
-    /// if there is one.
+    /// Counts a failure for `reason`, and reports it if it is the first or `verbose` is set. The
+    /// packet goes to output 1, if there is one.
     #[cold]
     pub(super) fn fail(
         &mut self,
@@ -123,7 +123,7 @@ impl Failures {
         self.counts.iter().sum()
     }
 
-    /// The handlers that tell of them.
+    /// The handlers that report them.
     pub(super) fn handlers(&self) -> &'static [HandlerSpec] {
         const ALL: &[HandlerSpec] =
             &[HandlerSpec::read("drops"), HandlerSpec::read("drop_details")];

@@ -120,7 +120,7 @@ pub struct StoreIp6Address {
 }
 
 impl StoreIp6Address {
-    /// Tells whether there was room.
+    /// Stores the address; returns whether there was room.
     fn store(&self, packet: &mut Packet) -> bool {
         let address = self.address.map_or(packet.dst_ipv6(), |address| address.octets());
         if self.address.is_none() && address == [0; 16] {

@@ -148,7 +148,7 @@ impl Ip6NdSolicitor {
         cx.emit(TO_NEIGHBOURS, packet);
     }
 
-    /// Asks for `target`: all who may have it, or the one that is thought to.
+    /// Solicits `target`: by multicast, or by unicast to the Ethernet address `known`.
     fn ask(&mut self, cx: &mut Context<'_>, target: Ipv6Addr, known: Option<[u8; 6]>) {
         let group = solicited_node(target);
         let question = NeighbourMessage {
@@ -391,7 +391,7 @@ mod tests {
             Self { router, transcript, seen: 0 }
         }
 
-        /// What was sent since this was asked last.
+        /// The packets sent since the last call.
         fn sent(&mut self) -> Vec<Shown> {
             let (all, _) = shown(&self.transcript.said());
             let new = all[self.seen..].to_vec();
@@ -416,7 +416,7 @@ mod tests {
             self.push(0, &ipv6(&[self.seen as u8; 4], |_| {}), dst)
         }
 
-        /// `target` says that it is at `link`.
+        /// Receives an advertisement that `target` is at `link`.
         fn advertise(&mut self, target: &str, link: [u8; 6], flags: u8) -> Vec<Shown> {
             let said = NeighbourMessage {
                 kind: Kind::Advertisement,

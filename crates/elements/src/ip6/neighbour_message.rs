@@ -22,13 +22,13 @@ pub(super) const FLAG_SOLICITED: u8 = 0x40;
 /// The flag of an advertisement that counts more than what is known.
 pub(super) const FLAG_OVERRIDE: u8 = 0x20;
 
-/// The option that tells the sender's link address.
+/// The option with the sender's link address.
 const OPTION_SOURCE: u8 = 1;
-/// The option that tells the target's link address.
+/// The option with the target's link address.
 const OPTION_TARGET: u8 = 2;
 /// Bytes of a message without options.
 const MESSAGE_BYTES: usize = 24;
-/// Bytes of an option that tells an Ethernet address.
+/// Bytes of an option with an Ethernet address.
 const OPTION_BYTES: usize = 8;
 
 /// Which message it is.
@@ -67,7 +67,7 @@ pub(super) struct NeighbourMessage {
     pub(super) target: Ipv6Addr,
     /// Of advertisements; 0 else.
     pub(super) flags: u8,
-    /// The link address that an option tells: the sender's of a solicitation, the target's of an
+    /// The link address in the options: the sender's of a solicitation, the target's of an
     /// advertisement.
     pub(super) link: Option<[u8; 6]>,
 }
@@ -102,7 +102,7 @@ impl NeighbourMessage {
 
     fn makes_sense(&self) -> bool {
         let is_right = match self.kind {
-            // Who has no address yet asks the group whether anyone has the one it wants.
+            // A sender without an address checks whether its tentative one is a duplicate.
             Kind::Solicitation if self.src.is_unspecified() => {
                 self.dst == solicited_node(self.target) && self.link.is_none()
             }
@@ -145,8 +145,8 @@ impl NeighbourMessage {
     }
 }
 
-/// The Ethernet address that option `kind` tells, if there is one; none at all if the options are
-/// broken.
+/// The Ethernet address in option `kind`, if there is one; none at all if the options are
+/// malformed.
 fn link_option(mut options: &[u8], kind: u8) -> Option<Option<[u8; 6]>> {
     let mut found = None;
     while let [option, words, ..] = *options {

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!            packet                     advertisement
-//!  unknown ─────────► asking ───────────────────────────► known ── TIMEOUT ──► unknown
-//!                       │ asked ASKS_MAX times             │ ▲
-//!                       ▼                        in use after POLL_TIMEOUT: asked again
+//!  unknown ─────────► resolving ────────────────────────► known ── TIMEOUT ──► unknown
+//!                       │ queried ASKS_MAX times           │ ▲
+//!                       ▼                        in use after POLL_TIMEOUT: queried again
 //!                    unreachable
 //! ```
 //! # Invariants
@@ -21,7 +21,7 @@ use std::time::Duration;
 use warpswitch_graph::Time;
 use warpswitch_packet::Packet;
 
-/// Times that an address is asked for.
+/// Maximum number of queries for an address.
 const ASKS_MAX: u8 = 3;
 /// Time between two questions for one address.
 pub(super) const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(super) struct Limits {
     pub(super) address_packets_max: usize,
     /// How long an address is known after it was last confirmed; nothing for ever.
     pub(super) timeout: Duration,
-    /// How old what is known may be before it is asked for again; nothing for ever.
+    /// How old a known address may be before it is queried again; nothing for ever.
     pub(super) poll_timeout: Duration,
 }
 
@@ -48,9 +48,9 @@ enum Entry {
 /// What is to be done with a packet.
 #[derive(Debug)]
 pub(super) enum Route {
-    /// Send it there; if `poll`, also ask whether that is still right.
+    /// Send it there; if `poll`, also query whether the address is still valid.
     Send { packet: Packet, ether: [u8; 6], poll: bool },
-    /// It waits, in place of the one that is given, if any. If `ask`, ask for the address.
+    /// It waits, in place of `replaced`, if any. If `ask`, query the address.
     Wait { ask: bool, replaced: Option<Packet> },
     /// Nothing more can wait.
     Full(Packet),
@@ -59,7 +59,7 @@ pub(super) enum Route {
 /// What time brought about.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    /// Addresses to be asked for.
+    /// Addresses to query.
     pub(super) ask: Vec<Ipv6Addr>,
     /// Packets whose neighbour did not answer.
     pub(super) unreachable: Vec<Packet>,
@@ -149,7 +149,7 @@ impl Neighbours {
 
     /// Learns that `address` is at `ether`. An answer confirms it. Gives the packets that waited.
     ///
-    /// Nothing is learned of addresses that nobody asked for. What is known is not changed unless
+    /// Addresses that were not queried are ignored. A known address is not changed unless
     /// `overrides`.
     pub(super) fn learn(
         &mut self,
@@ -180,7 +180,7 @@ impl Neighbours {
                 let Some(ether) = ether else { return none };
                 let waiting = std::mem::take(waiting);
                 self.waiting -= waiting.len();
-                // What nobody asked for holds until it is used.
+                // An unsolicited address is queried again at its first use.
                 let next_poll = if is_answer { polled } else { now };
                 *entry = Entry::Known { ether, confirmed: now, next_poll };
                 waiting
@@ -188,7 +188,8 @@ impl Neighbours {
         }
     }
 
-    /// Enters what a person says. Gives the packets that waited; an error if there is no room.
+    /// Inserts a configured address. Returns the packets that waited; an error if there is no
+    /// room.
     pub(super) fn insert(
         &mut self,
         address: Ipv6Addr,

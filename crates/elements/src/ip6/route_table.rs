@@ -64,7 +64,7 @@ pub(super) fn parse_prefix(text: &str, names: &dyn Names) -> Option<Ipv6Prefix> 
     BareIpv6Prefix::from_arg(text.trim(), names).ok().map(|bare| bare.0)
 }
 
-/// What the table knows a prefix by.
+/// The key of a prefix in the table.
 pub(super) fn key(prefix: Ipv6Prefix) -> Prefix<u128> {
     Prefix::containing(u128::from(prefix.address), prefix.len)
 }
@@ -171,7 +171,7 @@ impl RouteTable {
         self.hop(self.number(prefix)?)
     }
 
-    /// The routes, a line each.
+    /// The routes, one per line.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         if !self.slots.is_empty() {

@@ -13,8 +13,8 @@ pub(super) const MTU_ANNOTATION: usize = 22;
 /// Hop limit of packets that must not come from beyond the link.
 pub(super) const HOP_LIMIT_MAX: u8 = 255;
 
-/// The packet from its IPv6 header on; none if that is not there, or not all of it. The version is
-/// not looked at.
+/// The packet from its IPv6 header on; none if the header is missing or truncated. The version is
+/// not checked.
 #[inline]
 pub(super) fn ipv6(packet: &Packet) -> Option<Ipv6<&[u8]>> {
     let bytes = packet.from_header(Header::Network);
@@ -28,7 +28,7 @@ pub(super) fn ipv6_mut(packet: &mut Packet) -> Option<Ipv6<&mut [u8]>> {
     (bytes.len() >= HEADER_BYTES).then(|| Ipv6::new_unchecked(bytes))
 }
 
-/// Says that an IPv6 header starts `at` bytes behind the start of the data.
+/// Sets the offset of the IPv6 header to `at` bytes from the start of the data.
 #[inline]
 pub(super) fn set_ipv6_header(packet: &mut Packet, at: usize) {
     packet.set_header(Header::Network, at);
@@ -45,7 +45,7 @@ pub(super) struct Transport {
     pub(super) proto: IpProto,
     /// Where it starts, from the start of the IPv6 header.
     pub(super) start: usize,
-    /// Where it ends, cut to what the header says.
+    /// Where it ends, limited to the length in the header.
     pub(super) end: usize,
     /// Whether this is a fragment, and which.
     pub(super) fragment: Fragment,
@@ -67,7 +67,8 @@ pub(super) fn is_one_host(address: Ipv6Addr) -> bool {
     !address.is_unspecified() && !address.is_multicast()
 }
 
-/// The group that who has `address` listens to when asked for its link address (RFC 4291, 2.7.1).
+/// The solicited-node group of `address`, which its owner joins to receive queries for its link
+/// address (RFC 4291, 2.7.1).
 pub(super) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let low = u128::from(address) & 0xff_ffff;
     Ipv6Addr::from(0xff02_0000_0000_0000_0000_0001_ff00_0000 | low)

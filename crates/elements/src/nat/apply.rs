@@ -35,7 +35,7 @@ pub(super) const ECHO: u8 = 8;
 /// The ICMP type "echo reply".
 pub(super) const ECHO_REPLY: u8 = 0;
 
-/// What a rewriter wants to know of a packet.
+/// Header fields of a packet that a rewriter needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) proto: u8,
@@ -44,7 +44,7 @@ pub(super) struct Shape {
     pub(super) header_bytes: usize,
     /// Bytes behind the IP header.
     pub(super) l4_bytes: usize,
-    /// Bytes that the IP header tells of.
+    /// The total length in the IP header.
     pub(super) total_bytes: usize,
     /// Addresses, and ports if there are some.
     pub(super) id: FlowId,
@@ -88,8 +88,9 @@ impl Shape {
     }
 }
 
-/// The identifier that is kept as the other port of a ping with identifier `id`: it tells requests
-/// from replies. As Click's, one more on a machine that stores the low byte first.
+/// The identifier that is kept as the other port of a ping with identifier `id`: it distinguishes
+/// requests from replies. It equals Click's on a little-endian machine, which adds one to the
+/// identifier in network byte order.
 pub(super) fn ping_peer(id: u16) -> u16 {
     id.swap_bytes().wrapping_add(1).swap_bytes()
 }
@@ -182,7 +183,7 @@ fn apply_ping(flow: &Flow, direction: usize, new: FlowId, l4: &mut [u8]) {
     let checksum = adjusted(checksum, flow.l4_delta, direction);
     header[2..4].copy_from_slice(&checksum.to_be_bytes());
     header[4..6].copy_from_slice(&id.to_be_bytes());
-    // A message that is all zero has another sum than the difference says.
+    // The difference yields a wrong checksum for a message that is all zero.
     if checksum == 0 && l4.iter().all(|&byte| byte == 0) {
         l4[2..4].fill(0xff);
     }

@@ -91,7 +91,7 @@ pub(super) const FORWARD: usize = 0;
 /// The direction of its answers.
 pub(super) const REPLY: usize = 1;
 
-/// How the state of a flow is followed, which says how long it is kept.
+/// How the state of a flow is tracked, which determines how long it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Track {
     /// Not at all.
@@ -109,7 +109,7 @@ pub(super) struct Limits {
     pub(super) idle_ms: i64,
     /// If it went both ways: payload for TCP, three packets for UDP.
     pub(super) busy_ms: i64,
-    /// If TCP said that it is over.
+    /// If TCP has ended it, by FIN in both directions or by RST.
     pub(super) done_ms: i64,
     /// However many other flows there are.
     pub(super) guarantee_ms: i64,
@@ -126,7 +126,7 @@ pub(super) struct Flow {
     pub(super) proto: u8,
     /// Whether nothing may evict it yet.
     pub(super) is_guaranteed: bool,
-    /// What was seen of it, as [`Track`] says.
+    /// Packets or flags seen so far, in the encoding of its [`Track`].
     pub(super) seen: u8,
     /// What replies get as annotation.
     pub(super) reply_anno: u8,

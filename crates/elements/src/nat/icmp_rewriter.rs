@@ -77,7 +77,7 @@ pub struct IcmpRewriter {
     reply_anno: Option<usize>,
 }
 
-/// What a rewriter knows about a flow.
+/// The mapping that a rewriter has for a flow.
 struct Known {
     /// What replies of the flow become.
     new: FlowId,
@@ -116,7 +116,7 @@ impl IcmpRewriter {
         Ok(())
     }
 
-    /// What the first rewriter that knows it says about the flow of replies like `id`.
+    /// Queries the rewriters in order for the flow of replies like `id`; returns the first mapping.
     fn ask(&self, cx: &mut Context<'_>, proto: u8, id: FlowId) -> Option<Known> {
         self.maps.iter().find_map(|&(element, offset)| {
             let known = cx.with_element(element, |rewriter: &mut Rewriter, cx| {

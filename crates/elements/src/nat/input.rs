@@ -18,7 +18,7 @@ pub(super) enum InputSpec {
     Keep([u32; 2]),
     /// They make a flow by a pattern, with these outputs.
     Pattern(Pattern, [u32; 2]),
-    /// They make a flow as an element says.
+    /// They make a flow with the mapping that an element chooses.
     Mapper(usize),
 }
 

@@ -21,7 +21,7 @@ impl Seed {
 }
 
 impl Default for Seed {
-    /// A seed that everybody knows, until there is a better one.
+    /// A fixed, public seed, used until a random one replaces it.
     fn default() -> Self {
         Self { start: 0x9e37_79b9_7f4a_7c15, multiplier: 0xbf58_476d_1ce4_e5b9 }
     }

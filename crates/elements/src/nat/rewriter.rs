@@ -81,7 +81,7 @@ pub struct Rewriter {
     /// When it was initialized: reaping keeps step with that.
     started_ms: i64,
     is_reaper_set: bool,
-    /// The element that it is told to share the set of.
+    /// The element whose set it is configured to share.
     shares: Option<usize>,
     /// The element that the set is with.
     holder: usize,
@@ -122,7 +122,7 @@ impl Rewriter {
         }
     }
 
-    /// Works on the set; none if somebody else does.
+    /// Calls `work` with the set; none if another caller is working on it.
     pub(super) fn with_set<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -410,8 +410,8 @@ impl Rewriter {
     }
 }
 
-/// What a ping is kept by, with the identifier as one port and what tells requests from replies as
-/// the other.
+/// The key of a ping: one port is the identifier, and the other one distinguishes requests from
+/// replies.
 fn ping_id(id: FlowId, is_reply: bool) -> FlowId {
     let (id_port, peer) = (id.src_port, apply::ping_peer(id.src_port));
     let (src_port, dst_port) = if is_reply { (peer, id_port) } else { (id_port, peer) };
@@ -593,7 +593,7 @@ impl Element for Rewriter {
 
     fn take_state(&mut self, cx: &mut Context<'_>, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Self>() else { return };
-        // All flows of a set come from the element that it was with, whoever they belong to.
+        // All flows of a set come from the element that held it, whichever elements they belong to.
         if let Some(old) = old.set.take() {
             takeover::take_over(self, cx, *old);
         }

@@ -46,7 +46,7 @@ impl Direction {
         }
     }
 
-    /// The shift of the last step for which `is_past` says that it lies behind.
+    /// The shift of the last step for which `is_past` returns true, or else the base.
     fn shift(&self, is_past: impl Fn(u32, i32) -> bool) -> i32 {
         let steps = self.steps.iter().rev();
         steps.copied().find(|&(from, shift)| is_past(from, shift)).map_or(self.base, |step| step.1)
@@ -61,7 +61,7 @@ pub(super) struct SeqShifts {
 
 impl SeqShifts {
     /// Adds `bytes` to the shift of `direction` from sequence number `from` on, unless there is
-    /// already a step behind that. Tells whether it did.
+    /// already a step behind that. Returns whether it did.
     pub(super) fn add(&mut self, direction: usize, from: u32, bytes: i32) -> bool {
         let direction = &mut self.directions[direction];
         match direction.steps.last_mut() {

@@ -61,7 +61,7 @@ impl Kind {
 /// What one input spec did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// Flows that it made and that are there yet.
+    /// Flows that it made and that still exist.
     pub(super) flows: u32,
     /// Flows that it could not make.
     pub(super) failures: u32,
@@ -131,7 +131,7 @@ impl Default for FlowSet {
     }
 }
 
-/// What the map says: the flow, and the direction in the lowest bit.
+/// An entry of the map: the flow, and the direction in the lowest bit.
 fn entry_of(flow: u32, direction: usize) -> u32 {
     flow << 1 | direction as u32
 }
@@ -310,7 +310,7 @@ impl FlowSet {
         Some(at)
     }
 
-    /// Evicts one flow, for the sake of `new`. Tells whether it was `new` itself.
+    /// Evicts one flow to make room for `new`. Returns whether it was `new` itself.
     fn evict_for(&mut self, new: u32, now_ms: i64) -> bool {
         self.end_guarantees(now_ms);
         let victim = self.heaps[0].first(&mut self.flows).unwrap_or(new);
@@ -493,7 +493,8 @@ mod tests {
         assert_eq!(set.members[0].tallies[0].flows as usize, set.len());
     }
 
-    /// Flows come, are used and go, against a list that says the same the slow way.
+    /// Adds, uses and expires flows in a pseudo-random order, and compares the set with a slow
+    /// model, a list.
     #[test]
     fn the_right_ones_go() {
         let mut set = set(20);

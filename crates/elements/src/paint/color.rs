@@ -8,7 +8,7 @@ use warpswitch_packet::packet::annotation;
 use crate::anno::Anno;
 use crate::format::parse;
 
-/// A color, and the byte of packets that is compared with it: what elements know that look for one.
+/// A color, and the annotation byte that is compared with it: the state of elements that match one.
 #[derive(Clone, Debug)]
 pub(super) struct Color {
     color: u8,

@@ -51,7 +51,7 @@ pub static STATIC: ElementClass =
 /// Which class it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It tells whether there is anything to ask for.
+    /// It reports whether there is an input to pull from.
     Telling,
     Simple,
     Static,
@@ -60,7 +60,7 @@ enum Kind {
 /// See the module.
 #[derive(Debug)]
 pub struct PullSwitch {
-    /// None if no input is asked.
+    /// None if no input is pulled.
     input: Option<usize>,
     kind: Kind,
     /// Whether it was switched since it was configured.

@@ -41,7 +41,7 @@ const HAS_PORTS: u32 = 1 << 8;
 const USUAL: u32 = WHOLE | FIRST | HAS_PORTS;
 
 /// Writes the key of a packet whose network header is `network`, and whose transport header begins
-/// with `transport`. Tells whether it is a usual one: no fragment, not cut off.
+/// with `transport`. Returns whether the packet is usual: unfragmented and not truncated.
 #[inline]
 pub(super) fn write_key(network: &[u8; NETWORK_BYTES], transport: &[u8], key: &mut [u32]) -> bool {
     let word = |at: usize| {
@@ -66,8 +66,8 @@ pub(super) fn write_key(network: &[u8; NETWORK_BYTES], transport: &[u8], key: &m
 /// Bytes from the start of a network header without options to the end of TCP's flags.
 pub(super) const PLAIN_BYTES: usize = NETWORK_BYTES + 14;
 
-/// [`write_key`] of a packet whose headers lie one behind the other, which most do, in fewer steps.
-/// Tells whether it was written: not that of a fragment.
+/// Fast path of [`write_key`] for a packet whose headers are contiguous, as most are.
+/// Returns whether the key was written; that of a fragment is not.
 #[inline(always)]
 pub(super) fn write_plain_key(headers: &[u8; PLAIN_BYTES], key: &mut [u32]) -> bool {
     let word = |at: usize| {
@@ -137,7 +137,7 @@ impl Cube {
         words && sides.into_iter().all(|(mine, theirs)| mine.0 <= theirs.0 && theirs.1 <= mine.1)
     }
 
-    /// The same for usual packets, of which less must be asked; none if none matches.
+    /// The same for usual packets, which need fewer tests; none if no usual packet matches.
     fn usual(mut self) -> Option<Cube> {
         const PROTO: u32 = 0xff << 24;
         let is_tcp = self.mask[3] & PROTO == PROTO && self.value[3] & PROTO == words::TCP << 24;
@@ -171,7 +171,7 @@ impl Cube {
     }
 }
 
-/// The cubes of `expr`; none if it asks for what a key does not say, or for too much.
+/// The cubes of `expr`; none if it tests bits that a key does not contain, or needs too many cubes.
 pub(super) fn cubes(expr: &Expr) -> Option<Vec<Cube>> {
     holding(expr, true, false).map(without_contained)
 }

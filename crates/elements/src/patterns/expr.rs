@@ -51,12 +51,12 @@ impl Expr {
         Expr::Compare(Compare { place, shift, mask, value, relation: Relation::Equal })
     }
 
-    /// Whether it asks for anything behind the Ethernet header.
+    /// Whether it tests anything behind the Ethernet header.
     pub(super) fn asks_of_ip(&self) -> bool {
         self.compares(&|compare| compare.place.region != Region::Ethernet)
     }
 
-    /// Whether it asks for the length in the IPv4 header.
+    /// Whether it tests the length in the IPv4 header.
     pub(super) fn asks_for_ip_length(&self) -> bool {
         const LENGTH_BITS: u32 = 0xffff;
         self.compares(&|Compare { place, shift, mask, .. }| {
@@ -175,7 +175,7 @@ impl Compare {
         }
     }
 
-    /// Asks for the highest bits until they tell.
+    /// Tests the highest bits first, until they decide the comparison.
     ///
     /// While the number's highest bits are zeros: a packet's that are not all zeros are greater.
     /// While they are ones, up to the last that must not be: a packet's that are not all ones are
@@ -192,7 +192,7 @@ impl Compare {
             let low_bits = u32::BITS - low.leading_zeros();
             let upper = mask & !1u32.checked_shl(low_bits).map_or(u32::MAX, |bit| bit - 1);
             let first = program.len();
-            // Zeros are asked for where ones would be more, so what is missing is told apart.
+            // Where any one bit decides, the step tests for zeros, negated like `missing`.
             let (sought, short) = if are_ones { (upper, missing) } else { (0, !missing) };
             program.steps.push(self.step(sought, upper, short));
             if !are_ones {

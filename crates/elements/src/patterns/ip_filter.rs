@@ -98,7 +98,7 @@ pub struct IpFilter {
     outputs: Vec<u32>,
     /// Whether patterns mean the length of packets as on the wire.
     asks_for_length: bool,
-    /// Of marked IP headers, if a pattern asks for anything of IP.
+    /// Of marked IP headers, if a pattern tests anything behind the Ethernet header.
     lack: Lack,
 }
 
@@ -152,13 +152,13 @@ impl IpFilter {
 /// What begins a pattern of `IPFilter`.
 const ACTION_HELP: &str = "a pattern begins with an action: allow, deny, drop or an output number, \
     as in: allow tcp and dst port 80";
-/// What a pattern says of packets.
+/// Examples of the tests in a pattern.
 const EXPRESSION_HELP: &str = "tests are for example tcp, src host 10.0.0.1, dst net 10.0.0.0/8, \
     dst port 80 or http, icmp type echo, ttl < 2, with and, or, not and parentheses; \
     `warpswitch elements IPFilter` lists them";
 
-/// Reads the patterns of `args`, the first word of each the action if `action` is there to read it,
-/// and tells what is wrong.
+/// Reads the patterns of `args`, and reports errors and warnings to `args`. With `has_actions`, the
+/// first word of each pattern is its action.
 fn patterns(
     args: &mut Args<'_>,
     context: &ConfigureContext<'_>,

@@ -22,7 +22,7 @@ use super::expr::Expr;
 use super::program::{Program, Region, Step, Way};
 use super::run::{DROP, Regions, Tests};
 
-/// Lists with more patterns that rules can say are looked up as rules.
+/// Lists with more patterns that rules can express are looked up as rules.
 const PROGRAM_PATTERNS_MAX: usize = 16;
 /// Most memory that an engine may take, in bytes.
 const ENGINE_BYTES_MAX: usize = 1 << 30;
@@ -76,7 +76,7 @@ pub(super) fn whole_program(patterns: &[Pattern]) -> Program {
 }
 
 /// Steps of a chain come in the order of their words, only the protocol before fragments: most
-/// patterns ask for it first.
+/// patterns test it first.
 fn order(step: &Step) -> u32 {
     const PROTO: u32 = 256 + 8;
     match step.place.number() {
@@ -109,12 +109,12 @@ impl List {
         Self { patterns: patterns.into(), plan }
     }
 
-    /// Whether any pattern asks for anything behind the Ethernet header.
+    /// Whether any pattern tests anything behind the Ethernet header.
     pub(super) fn asks_of_ip(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.expr.asks_of_ip())
     }
 
-    /// Whether any pattern asks for the length in the IPv4 header.
+    /// Whether any pattern tests the length in the IPv4 header.
     pub(super) fn asks_for_ip_length(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.expr.asks_for_ip_length())
     }
@@ -211,7 +211,7 @@ fn behind_header(network: &[u8]) -> &[u8] {
     network.get(header_bytes..).filter(|_| header_bytes > 0).unwrap_or_default()
 }
 
-/// Copies the Ethernet header behind two bytes; tells how many bytes there are then.
+/// Copies the Ethernet header to offset 2 of `bytes`. Returns the end offset; 0 without a header.
 fn copy_ethernet(packet: &Packet, bytes: &mut [u8; 16]) -> usize {
     let header = packet.stripped_mac().unwrap_or_else(|| packet.from_header(Header::Mac));
     let len = header.len().min(14);
@@ -284,7 +284,7 @@ struct Lookup {
     /// For usual packets, and for all that have a key.
     usual: Rules,
     any: Rules,
-    /// Patterns that rules cannot say, in order.
+    /// Patterns that rules cannot express, in order.
     others: Arc<[(u32, u32, Tests)]>,
     /// A program for each pattern, for packets without a key.
     one_by_one: Arc<[(u32, Tests)]>,
@@ -367,7 +367,7 @@ impl Lookup {
 
     /// Makes the keys of `batch`.
     fn extract(&mut self, batch: &Batch) {
-        // Keys of packets that have none are old ones: nobody asks what they find.
+        // A packet without a key leaves an old one in `keys`, whose result is not used.
         if self.keys.len() < batch.len() * KEY_WORDS {
             self.keys.resize(batch.len() * KEY_WORDS, 0);
         }

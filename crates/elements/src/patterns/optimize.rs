@@ -89,7 +89,7 @@ impl Program {
         }
     }
 
-    /// Tells whether something was combined with step `at`, so that it is worth another look.
+    /// Returns whether something was combined with step `at`, so that more may be combined with it.
     fn combine_once(&mut self, at: usize) -> bool {
         if let Way::Step(no) = self.steps[at].ways[0] {
             let no = self.steps[no as usize];
@@ -127,7 +127,7 @@ impl Program {
         true
     }
 
-    /// Takes away steps that tell nothing, and those that nobody reaches.
+    /// Removes steps whose result has no effect, and unreachable steps.
     pub(super) fn prune(&mut self) {
         if self.steps.is_empty() {
             return;
@@ -177,12 +177,12 @@ impl Program {
 }
 
 impl Step {
-    /// Whether it asks for one bit.
+    /// Whether it tests one bit.
     fn is_one_bit(&self) -> bool {
         self.mask.is_power_of_two()
     }
 
-    /// Asks the opposite of its one bit, which is the same.
+    /// Tests for the opposite value of its one bit, and swaps the ways: an equivalent step.
     fn flip(&mut self) {
         self.value ^= self.mask;
         self.ways.swap(0, 1);
@@ -212,8 +212,8 @@ impl Step {
         (is_pair && without.required_bytes() == self.required_bytes()).then_some(bit)
     }
 
-    /// Whether the answer `is_yes` says as much as if all bytes had been there, or `other` then
-    /// misses them too and answers `other_yes`.
+    /// Whether the answer `is_yes` implies that all bytes are present or, if some are missing, that
+    /// `other` lacks bytes too and answers `other_yes`.
     fn tells_despite_short(&self, is_yes: bool, other: &Step, other_yes: bool, known: u32) -> bool {
         let needed = self.required_bytes();
         self.short_yes != is_yes
@@ -245,13 +245,13 @@ impl Step {
     }
 }
 
-/// Bytes of each region that are there for certain.
+/// Bytes of each region that are certain to be present.
 type Known = [u32; Region::COUNT];
 
 /// What a step answered on the way.
 #[derive(Clone, Copy, Debug)]
 struct Fact {
-    /// The first step that asks the same.
+    /// The first step with the same test.
     step: u32,
     is_yes: bool,
     known: Known,
@@ -270,7 +270,7 @@ impl Fact {
 /// *Follow*, while it runs.
 struct Follow<'a> {
     steps: &'a mut Vec<Step>,
-    /// For each step the first that asks the same.
+    /// For each step the first with the same test.
     same_as: Vec<u32>,
     /// What is there when a step is reached.
     known: Vec<Known>,
@@ -332,7 +332,7 @@ impl Follow<'_> {
         if paths.len() > PATHS_MAX {
             paths = vec![common_facts(&paths)];
         } else if let Some(is_yes) = self.known_answer(at, &paths) {
-            // Whoever comes here knows the answer: on to where it leads.
+            // Every path implies the answer: branches to this step go where that leads.
             let way = self.steps[at].ways[usize::from(is_yes)];
             for (from, k) in self.reached_from[at].clone() {
                 self.set_way(from, k, way);
@@ -435,7 +435,7 @@ fn least(a: Known, b: Known) -> Known {
     std::array::from_fn(|region| a[region].min(b[region]))
 }
 
-/// Bytes that are there for certain when each step is reached.
+/// Bytes that are certain to be present when each step is reached.
 fn known_bytes(steps: &[Step]) -> Vec<Known> {
     /// A network header has as many where there is a transport header.
     const NETWORK_BYTES_MIN: u32 = 20;

@@ -18,7 +18,7 @@ use super::words::{self, Bits, Meaning, Subject};
 
 /// Parentheses and negations within each other.
 const DEPTH_MAX: usize = 200;
-/// The last byte of a header that a pattern may ask for.
+/// The last byte of a header that a pattern may test.
 const FIELD_BYTES_MAX: u32 = 8192;
 
 /// What was found wrong.
@@ -124,8 +124,8 @@ impl Parser<'_> {
         Expr::all(list)
     }
 
-    /// Goes one deeper; what does is undone by whoever called. Tells whether that is allowed: if
-    /// not, the rest is passed over.
+    /// Enters a level of nesting, which the caller leaves by decrementing `depth`. Returns whether
+    /// the level is allowed: if not, the remaining words are skipped.
     fn deeper(&mut self) -> bool {
         self.depth += 1;
         if self.depth > DEPTH_MAX && self.at < self.words.len() {
@@ -219,7 +219,7 @@ impl Parser<'_> {
         self.at + 1 < self.words.len()
     }
 
-    /// Reads the words that say what the test is about; tells whether it is negated.
+    /// Reads the qualifiers of the test. Returns whether it is negated.
     fn qualifiers(&mut self, primitive: &mut Primitive) -> bool {
         let mut is_negated = false;
         while let Some(word) = self.words.get(self.at) {
@@ -340,7 +340,7 @@ impl Parser<'_> {
         self.at += 1;
     }
 
-    /// Reads the value; tells whether the test can be read further.
+    /// Reads the value. Returns whether the test can be read further.
     fn value(&mut self, primitive: &mut Primitive) -> bool {
         let Some(word) = self.words.get(self.at) else { return true };
         let names = self.names;
@@ -476,7 +476,7 @@ mod tests {
         check("tcp udp", &["transport protocol specified twice"]);
     }
 
-    /// Click's words say that an address is missing where one is written.
+    /// Click's messages report a missing address where an invalid one is written.
     #[test]
     fn wrong_addresses_are_told_for_what_they_are() {
         let check = |text: &str, expected: &str| {

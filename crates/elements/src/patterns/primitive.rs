@@ -21,7 +21,7 @@ pub(super) enum Sign {
     Less,
 }
 
-/// What stands behind the words that say what a test is about.
+/// The value that follows the qualifiers of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     /// Nothing.
@@ -34,7 +34,7 @@ pub(super) enum Data {
     Net(u32, u32),
     /// An Ethernet address.
     Ether([u8; 6]),
-    /// A name that says itself what it is about.
+    /// A name that implies the subject of the test.
     Value(Subject, u32),
 }
 
@@ -111,7 +111,7 @@ impl Primitive {
         format!("{side}{}", subject.name())
     }
 
-    /// Completes it by what the one before it said.
+    /// Completes it with the qualifiers of the previous test. Returns its subject.
     fn complete(&mut self, before: &Before) -> Result<Subject, String> {
         if let Some(subject) = self.subject {
             return Ok(subject);
@@ -204,7 +204,7 @@ impl Primitive {
         format!("'{}': {what}", self.name(subject))
     }
 
-    /// Joins what is asked of the source and of the destination.
+    /// Joins the tests of the source and of the destination.
     fn sides(&self, src: Expr, dst: Expr, negated: bool) -> Expr {
         let expr = match self.side.unwrap_or(Side::Either) {
             Side::Src => src,

@@ -98,7 +98,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// A step that says what an expression is.
+    /// A step that succeeds if the bits under `mask` equal `value`, and fails otherwise.
     pub(super) fn test(place: Place, value: u32, mask: u32) -> Self {
         let ways = [Way::Failure, Way::Success];
         Self { place, mask, value: value & mask, ways, short_yes: false }

@@ -22,7 +22,7 @@ pub(super) type Regions<'a> = [&'a [u8]; Region::COUNT];
 /// Where a packet that goes nowhere goes: it is dropped for the first reason of its class.
 pub(super) const DROP: u32 = drop_for(0);
 
-/// Steps that ask for values of the same bits.
+/// Steps that compare the same bits with different values.
 #[derive(Clone, Copy, Debug)]
 struct Test {
     region: Region,
@@ -145,7 +145,7 @@ impl Tests {
     }
 }
 
-/// The word at `offset` under `mask`; none if one of its bytes that the mask asks for is missing.
+/// The word at `offset` under `mask`; none if a byte with bits of the mask is missing.
 #[inline]
 pub(super) fn word(bytes: &[u8], offset: u16, mask: u32) -> Option<u32> {
     let offset = usize::from(offset);
@@ -164,8 +164,8 @@ fn cut_word(bytes: &[u8], mask: u32) -> Option<u32> {
     (mask & missing == 0).then_some(u32::from_be_bytes(word) & mask)
 }
 
-/// The steps in chains: each asks for other values of the same bits than the one before, and is
-/// reached from that one only, when it answers no. Steps that nobody reaches are in none.
+/// The steps in chains: each compares the same bits with another value than the one before, and is
+/// reached only from that one, when it answers no. Unreachable steps are in no chain.
 fn chains(steps: &[Step]) -> Vec<Vec<usize>> {
     let mut reached = vec![0u32; steps.len()];
     if let Some(first) = reached.first_mut() {

@@ -92,7 +92,7 @@ const RULE: u32 = 0;
 const NO_RULE: u32 = 1;
 const NO_KEY: u32 = 2;
 
-/// Errors of rules that are told.
+/// Most errors of rules that are reported.
 const ERRORS_MAX: usize = 20;
 /// Most memory that an engine may take, in bytes.
 const ENGINE_BYTES_MAX: usize = 4 << 30;
@@ -148,7 +148,7 @@ pub enum RuleChange {
 /// The answer for frames that have no key.
 pub const KEYLESS: u32 = RuleId::NONE.0 - 1;
 
-/// What becomes of frames under `action`, given so many outputs, and their paint.
+/// The verdict on frames under `action`, given the number of outputs, and their paint.
 fn verdict(action: &Action, outputs: usize) -> Result<(Verdict, Option<u8>), String> {
     let (output, paint) = match action {
         Action::Drop => return Ok((drop_for(RULE), None)),
@@ -214,7 +214,7 @@ impl Lookup {
         })
     }
 
-    /// One that finds the same and has found nothing yet; only the first knows the rules' text.
+    /// A copy with the same engine and counts of zero; only the original has the list of rules.
     fn copy(&self) -> Self {
         let mut verdicts = self.verdicts.clone();
         verdicts.reset_counts();
@@ -257,11 +257,11 @@ impl Lookup {
         self.end_judging(batch, miss, |_| true);
     }
 
-    /// Finds the rules for the frames of `batch`; ports are `paints`, if these are told, else those
-    /// of the packets.
+    /// Finds the rules for the frames of `batch`. Input ports are `paints`, if given, else the
+    /// paint annotations of the packets.
     fn find(&mut self, batch: &Batch, paints: Option<&[u8]>) {
         let words = batch.len() * self.schema().words;
-        // Keys of frames that have none are old ones: nobody asks what they find.
+        // A frame without a key leaves an old one in `keys`, whose result is not used.
         if self.keys.len() < words || self.found.len() < batch.len() {
             self.keys.resize(words, 0);
             self.found.resize(batch.len(), RuleId::NONE);
@@ -354,7 +354,7 @@ impl Lookup {
         }
     }
 
-    /// Sees to frames without a key, and paints those that `is_for` says.
+    /// Sets the verdict on frames without a key, and paints frames whose index `is_for` accepts.
     #[inline]
     fn end_judging(
         &mut self,

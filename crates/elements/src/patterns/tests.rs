@@ -28,7 +28,7 @@ impl Random {
 const ADDRESSES: &[&str] = &["10.0.0.1", "10.0.0.2", "10.1.0.1", "192.168.0.9"];
 const RELATIONS: &[&str] = &["", "==", "!=", "<", ">", "<=", ">="];
 
-/// A random test that rules can say.
+/// A random test that rules can express.
 fn rule_test(random: &mut Random) -> String {
     let side = random.one_of(&["src", "dst", "", "src and dst", "src or dst"]).to_owned();
     match random.below(9) {
@@ -84,7 +84,7 @@ fn read(text: &str, way: Way) -> Pattern {
     Pattern { expr, way }
 }
 
-/// A packet with numbers that patterns ask for: whole, or cut off at a word.
+/// A packet with numbers that patterns test for: whole, or truncated at a word.
 fn packet(random: &mut Random) -> Packet {
     let mut bytes =
         vec![0u8, 0x10, 0x20, 0x30, 0x40, 0x50, 0, 1, 2, 3, 4, 5 + random.below(2) as u8];
@@ -195,7 +195,7 @@ fn lookups_do_what_patterns_mean() {
     for _ in 0..120 {
         let count = 40 + random.below(60);
         let mut parts = random_patterns(&mut random, count, 1, rule_test);
-        // One in eight is about something that rules cannot say.
+        // One in eight tests a field that rules cannot express.
         for idx in (0..parts.0.len()).step_by(8) {
             let text = format!("({}) && ip ttl < 8", rule_test(&mut random));
             let way = parts.0[idx].way;
@@ -221,7 +221,7 @@ fn lookups_do_what_patterns_mean() {
     assert!(looked_up > 60, "{looked_up} of 120 lists are looked up");
 }
 
-/// What patterns say about packets whose headers end early.
+/// Results of patterns for packets whose headers end early.
 #[test]
 fn missing_bytes_do_not_match() {
     let check = |text: &str, network: usize, transport: usize, expected: bool| {
@@ -331,8 +331,8 @@ fn any_words_pass() {
     assert!(read > 1000, "{read} of 60000 patterns can be read");
 }
 
-/// Packets that are cut off anywhere: whatever comes out, nothing breaks, and it is an output of
-/// the list.
+/// Packets truncated at any byte cause no panic, and each result is an output of the list or a
+/// drop.
 #[test]
 fn any_bytes_pass() {
     let mut random = Random(3);

@@ -12,7 +12,7 @@
 
 use warpswitch_rules::RuleId;
 
-/// What becomes of packets: an output, or what [`drop_for`](warpswitch_graph::drop_for) gives.
+/// The fate of packets: an output, or a result of [`drop_for`](warpswitch_graph::drop_for).
 pub(super) type Verdict = u32;
 
 /// Reasons for drops that have room in a word of their own.
@@ -61,8 +61,8 @@ impl Verdicts {
         rule
     }
 
-    /// Writes the verdict on each of `rules` to `to`, and counts those that `is_counted` says, by
-    /// their place.
+    /// Writes the verdict on each of `rules` to `to`, and counts the packets whose index
+    /// `is_counted` accepts.
     ///
     /// Cost: a read and a write of four bytes a packet.
     #[inline(always)]

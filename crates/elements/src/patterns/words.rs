@@ -150,7 +150,7 @@ pub(super) enum Meaning {
     Wrong(String),
 }
 
-/// The word that was perhaps meant with `word`, which says nothing.
+/// The recognized word nearest to `word`, which has no meaning; for suggestions in messages.
 pub(super) fn nearest_to(word: &str) -> Option<&'static str> {
     let known = SYNTAX.iter().copied().chain(["and", "true", "false"]);
     let known = known.chain(SUBJECTS.iter().map(|(name, _)| *name));

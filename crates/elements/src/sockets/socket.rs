@@ -112,7 +112,7 @@ impl Socket {
         Self { traffic: Traffic::new(), allow: None, deny: None, read_arguments }
     }
 
-    /// Where it is or whom it talks to, and where from if that is said.
+    /// Reads the address to listen on or connect to, and the local address if specified.
     fn read_places(args: &mut Args<'_>, protocol: Protocol) -> (Place, Option<Place>) {
         match protocol {
             Protocol::Tcp => return Self::read_ip_places::<TCP>(args),

@@ -35,9 +35,9 @@ const LOST: usize = 2;
 const REFUSED: usize = 3;
 const NO_IP: usize = 4;
 
-/// Packets that are received, or asked for, at a look.
+/// Packets that are received, or pulled, at a look.
 const BURST: usize = 32;
-/// Looks in a row that find nothing for a peer which has said its last, until it is hung up on.
+/// Idle looks in a row, once a peer has finished sending, until the connection is closed.
 const LAST_LOOKS: u32 = 2;
 /// Between two looks at a socket that has nothing to give and takes nothing.
 const LOOK: Duration = Duration::from_millis(1);
@@ -92,7 +92,7 @@ pub(super) struct Traffic {
     rest: Option<Rest>,
     /// Whether packets were pushed since the last look of a rest.
     came: bool,
-    /// Looks that found nothing for a peer which has said its last.
+    /// Idle looks in a row since the peer finished sending.
     last_looks: u32,
     /// Where datagrams go by their destination annotation.
     goes_by_annotation: bool,
@@ -322,8 +322,8 @@ impl Traffic {
         None
     }
 
-    /// Ends the connection with a peer that has said its last and was told all; `worked` if there
-    /// was something to do for it at this look.
+    /// Closes the connection with a peer that has finished sending and received everything;
+    /// `worked` if there was something to do for it at this look.
     fn hang_up(&mut self, worked: bool) {
         let Some(wire) = &mut self.wire else { return };
         if worked || !self.waiting.is_empty() || !wire.has_ended() {
@@ -370,7 +370,7 @@ impl Traffic {
                 Sent::Bytes(_) => None,
                 Sent::Refused => Some(REFUSED),
                 Sent::NoPeer if taken > 0 => Some(LOST),
-                // It calls again, and there is something to say then.
+                // The client reconnects, and sends the packet then.
                 Sent::NoPeer if is_client => break,
                 Sent::NoPeer => Some(NO_PEER),
             };

@@ -173,7 +173,7 @@ impl Element for Counter {
 
     fn sharing(&self) -> Sharing {
         if self.packet_call.is_some() || self.byte_call.is_some() {
-            // Its calls ask for the whole count.
+            // Its calls require the whole count.
             return Sharing::OneWorker;
         }
         Sharing::copies(Self {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(router.read("c.count"), Ok("0".into()));
     }
 
-    /// What is called may ask the counter, and have it begin anew.
+    /// A called handler may read the counter and reset it.
     #[test]
     fn calls_come_back() {
         let config = "InfiniteSource(DATA abcde, LIMIT 10, BURST 1)

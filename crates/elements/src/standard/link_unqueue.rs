@@ -83,7 +83,7 @@ impl LinkUnqueue {
         self.packets.back().map(|packet| Time(packet.timestamp_ns()))
     }
 
-    /// Takes packets as long as there is room on the link. Tells whether there were any.
+    /// Takes packets as long as there is room on the link. Returns whether there were any.
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         let arrival = cx.now() + self.latency;
         let mut worked = false;

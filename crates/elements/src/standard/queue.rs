@@ -366,7 +366,8 @@ mod tests {
         assert_eq!(router.packets_unaccounted(), 0);
     }
 
-    /// What is said about packets of `pushes`, a source each, that leave `queue` at the end.
+    /// Returns the printed data of the packets that leave `queue` at the end, from one source per
+    /// entry of `pushes`.
     fn left(queue: &str, pushes: &[(&str, usize)], dropped: &str) -> String {
         let mut config = format!("q :: {queue} -> u :: Unqueue(ACTIVE false) -> Print -> Discard;");
         config += dropped;

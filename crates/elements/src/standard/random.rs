@@ -64,7 +64,7 @@ const BITS: u32 = 28;
 /// The probability that is certain.
 const ONE: u32 = 1 << BITS;
 
-/// Whether chance, one in `ONE`, says yes with `probability`.
+/// Returns true with `probability`, in units of 1 / `ONE`.
 fn happens(cx: &mut Context<'_>, probability: u32) -> bool {
     cx.random() & (ONE - 1) < probability
 }

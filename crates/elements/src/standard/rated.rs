@@ -70,7 +70,7 @@ pub static BANDWIDTH_SPLITTER: ElementClass =
 /// Tokens of a bucket for bytes that never pass: a packet may take them, and then they are missing.
 /// No smaller than any packet that is usual.
 const DEBT_BYTES: u32 = 131_072;
-/// How long a burst is unless told.
+/// Default length of a burst.
 const BURST_DURATION: Duration = Duration::from_millis(20);
 
 /// A bucket and what it was made from.
@@ -185,7 +185,7 @@ impl RatedUnqueue {
         }
     }
 
-    /// Asks for as many packets as may pass. Tells whether there may be more.
+    /// Pulls as many packets as may pass. Returns whether there may be more.
     fn fill(&mut self, cx: &mut Context<'_>, batch: &mut Batch) -> bool {
         if !self.limit.is_bandwidth {
             let packets_max = (self.limit.bucket.size() as usize).min(BATCH_LEN_MAX);

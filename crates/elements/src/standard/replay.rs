@@ -103,7 +103,8 @@ impl ReplayUnqueue {
         }
     }
 
-    /// Keeps what there is, at most a batch. Tells whether there was something.
+    /// Pulls and keeps at most a batch of packets. Returns whether there were any, or loading is
+    /// complete.
     fn load(&mut self, cx: &mut Context<'_>) -> bool {
         let wanted = match usize::try_from(self.limit) {
             Ok(limit) => limit.saturating_sub(self.loading.len()).min(BATCH_LEN_MAX),
@@ -195,7 +196,7 @@ impl Element for ReplayUnqueue {
         }
         if !self.is_loaded {
             let worked = self.load(cx);
-            // What gives nothing at first may tell when it has something.
+            // An input that has no packets at first may wake this element once it has some.
             if worked || !self.is_woken {
                 cx.schedule_task();
             }

@@ -47,8 +47,8 @@ const fn priority(name: &'static str) -> ElementClass {
     ElementClass::new(name, "-/1", "l/l", || Box::new(Priority))
 }
 
-/// Asks input `port` for up to `packets_max` packets, which come behind those of `batch`; tells how
-/// many came.
+/// Pulls up to `packets_max` packets from input `port`, appends them to `batch` and returns their
+/// number.
 pub(super) fn pull_into(
     cx: &mut Context<'_>,
     port: usize,
@@ -72,7 +72,7 @@ impl Element for RoundRobin {
     fn pull(&mut self, cx: &mut Context<'_>, _output: usize, packets_max: usize) -> Batch {
         let inputs = cx.inputs();
         let mut batch = cx.pool().batch();
-        // Inputs in a row that had nothing: nobody gets packets while this one asks.
+        // Consecutive inputs without packets: no input can receive any during this call.
         let mut empty = 0;
         while batch.len() < packets_max && empty < inputs {
             let input = self.next % inputs;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn packets_come_in_turn_or_the_first_ones_first() {
-        // Sources are scheduled behind the element that asks, which is woken by the first one.
+        // Sources are scheduled after the element that pulls, which is woken by the first one.
         for burst in [1, 3, 100] {
             assert_eq!(order("RoundRobinSched", burst), "abcacacc", "{burst}");
             assert_eq!(order("SimpleRoundRobinSched", burst), "abcacacc", "{burst}");

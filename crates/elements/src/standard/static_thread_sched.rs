@@ -50,12 +50,12 @@ const UNASSIGNED: i32 = -1;
 #[derive(Debug, Default)]
 pub struct StaticThreadSched {
     workers: Vec<(usize, usize)>,
-    /// By names of compound elements: what is said of an element itself counts more.
+    /// By names of compound elements: an entry for an element itself takes precedence.
     compounds: Vec<(usize, usize)>,
 }
 
 impl StaticThreadSched {
-    /// The elements that a line speaks of, and the worker that it gives them, if any.
+    /// The elements that a line names, and the worker that it assigns to them, if any.
     fn parse(
         line: &str,
         context: &ConfigureContext<'_>,
@@ -131,7 +131,7 @@ impl Element for StaticThreadSched {
         args: &mut Args<'_>,
         context: &ConfigureContext<'_>,
     ) -> Result<(), ArgsError> {
-        // What was said of which compound element, by its parts, and the elements that were named.
+        // The workers of compound elements, by their parts, and the elements that were named.
         let mut said: Vec<(Vec<usize>, Option<usize>)> = Vec::new();
         let mut named = BTreeSet::new();
         for (idx, line) in args.rest().iter().enumerate() {

@@ -94,7 +94,7 @@ pub struct Stride {
     clients: Vec<Client>,
     /// Those with tickets, the one that is next first.
     order: Vec<usize>,
-    /// Those that have just been asked.
+    /// Scratch space of `turn`: the clients that it has called.
     asked: Vec<usize>,
 }
 
@@ -110,7 +110,8 @@ impl Stride {
         self.order.insert(at, client);
     }
 
-    /// Asks the clients in order until one takes its turn; all that were asked go on.
+    /// Offers a turn to the clients in order until one takes it; each client that was offered one
+    /// advances by its stride.
     fn turn(&mut self, mut ask: impl FnMut(usize) -> bool) -> bool {
         let mut taken = false;
         let mut asked = std::mem::take(&mut self.asked);

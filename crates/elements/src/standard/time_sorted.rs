@@ -77,7 +77,7 @@ pub struct TimeSorted {
     /// Packets that each input may yet give.
     room: Vec<usize>,
     taken: u64,
-    /// Whether the run was asked to stop since the last packet left.
+    /// Whether it has stopped the driver since the last packet left.
     has_stopped: bool,
     last_ns: i64,
     is_well_ordered: bool,
@@ -150,7 +150,7 @@ impl Element for TimeSorted {
         if !batch.is_empty() {
             self.has_stopped = false;
         } else if self.stop && self.taken > 0 && !std::mem::replace(&mut self.has_stopped, true) {
-            // Once, however often it is asked: the configuration may go on, and come here again.
+            // Once, however often it is pulled: the configuration may go on, and come here again.
             cx.stop_driver();
         }
         batch
@@ -204,7 +204,7 @@ mod tests {
                 config += &format!("InfiniteSource({second}, 1) -> {set} -> {queue};");
             }
         }
-        // All packets are there before the first one is asked for.
+        // All packets are queued before the first one is pulled.
         let config = config.replace("Unqueue(1)", "Unqueue(1, ACTIVE false)");
         let (mut router, transcript) = router(&config, &crate::registry()).expect("it is right");
         router.run(&mut warpswitch_graph::simulate::SimulatedHost::default());

@@ -46,7 +46,7 @@ use crate::format;
 pub static CLASS: ElementClass =
     ElementClass::new("TimestampAccum", "1/1", "a/a", || Box::new(TimestampAccum::new()));
 
-/// The longest time that the histogram tells from others: an hour.
+/// The longest time that the histogram distinguishes: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Digits of times that it keeps apart.
 const DIGITS: u8 = 3;
@@ -196,7 +196,7 @@ mod tests {
         for (source, count, min, max) in [
             ("RatedSource(LIMIT 5) -> SetTimestamp(0)", "0", "0.000000", "0.000000"),
             ("RatedSource(LIMIT 5, RATE 0) -> SetTimestamp", "5", "0.000000", "0.000000"),
-            // Yet to come, and longer ago than the histogram knows.
+            // In the future, and longer ago than the histogram covers.
             ("RatedSource(LIMIT 1) -> SetTimestamp(2000000000)", "1", "0.000000", "0.000000"),
             (
                 "RatedSource(LIMIT 1) -> SetTimestamp(1)",
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn long_times_add_up() {
         // Simulated time begins at a billion seconds: 200 such ages are more nanoseconds than 64
-        // bits tell.
+        // bits hold.
         let config = "InfiniteSource(LIMIT 200) -> SetTimestamp(1) -> took :: TimestampAccum
             -> Discard;";
         let (mut router, _) = run(config, &crate::registry());

@@ -27,7 +27,7 @@ pub(crate) mod annotation {
     pub(crate) const EXTRA_PACKETS: usize = 24;
 }
 
-/// What a column can say.
+/// A field that a column can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Field {

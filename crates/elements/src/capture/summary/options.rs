@@ -384,7 +384,7 @@ fn read_route(kind: u8, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<()
     set_len(out, start)
 }
 
-/// Reads times from behind their `{`. What they are, unless said, the first entry tells.
+/// Reads timestamps after their `{`. Without a `flag`, the first entry determines their format.
 fn read_times(flag: Option<u8>, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.extend([TIME, 0, 0, 0]);

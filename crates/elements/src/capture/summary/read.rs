@@ -30,10 +30,10 @@ const IP_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
 /// Bytes of an Ethernet header.
 const ETHERNET_BYTES: usize = 14;
-/// The time to live of packets whose summary does not tell one.
+/// The time to live of packets whose summary does not contain one.
 const TTL: u8 = 100;
 
-/// Addresses and ports of packets whose summary does not tell them.
+/// Addresses and ports of packets whose summary does not contain them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowId {
     pub(crate) src: Ipv4Addr,
@@ -52,7 +52,7 @@ pub(crate) struct Defaults {
     pub(crate) minor_version: u32,
 }
 
-/// What a column says.
+/// The value of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     Number(u64),
@@ -106,7 +106,7 @@ fn tcp_flags(text: &str) -> Option<u64> {
     text.chars().try_fold(0, |flags, flag| Some(flags | 1 << bit(flag)?))
 }
 
-/// What `text` says of a field; none if it cannot be read.
+/// Parses `text` as the value of a field; none if it is invalid.
 pub(crate) fn parse(spec: &Spec, text: &str, draft: &Draft, names: &dyn Names) -> Option<Input> {
     let limited = |value: u64| match spec.width {
         Width::Bytes(width @ 1..8) => value >> (8 * u32::from(width)) == 0,
@@ -201,13 +201,13 @@ pub(crate) struct Draft {
     transport: usize,
     has_mac: bool,
     has_ip: bool,
-    /// Whether it is an IP packet, as far as its EtherType tells.
+    /// Whether it is an IP packet according to its EtherType.
     is_ip: bool,
     has_ip_header_bytes: bool,
     has_tcp_header_bytes: bool,
     icmp_type: Option<u8>,
     icmp_code: Option<u8>,
-    /// Bytes that the whole packet is to have; 0 if nothing was said.
+    /// Bytes that the whole packet is to have; 0 if unspecified.
     wanted: usize,
     timestamp_ns: i64,
     first_timestamp_ns: i64,
@@ -274,7 +274,7 @@ impl Draft {
         }
     }
 
-    /// Makes an IP header. Tells whether the packet has one, of `proto` if one is given.
+    /// Makes an IP header. Returns whether the packet has one, of `proto` if one is given.
     fn make_ip(&mut self, proto: Option<u8>) -> bool {
         if !self.is_ip {
             return false;
@@ -294,7 +294,7 @@ impl Draft {
         proto.is_none_or(|proto| self.proto() == 0 || self.proto() == proto)
     }
 
-    /// Makes a transport header, of an IP packet. Tells whether there may be one.
+    /// Makes the transport header of an IP packet. Returns whether there may be one.
     fn make_transport(&mut self) -> bool {
         if !self.is_first_fragment() {
             return false;
@@ -359,7 +359,7 @@ impl Draft {
         self.put(self.transport + 12, &[high | low]);
     }
 
-    /// Applies what a column says.
+    /// Applies the value of a column.
     pub(crate) fn apply(&mut self, field: Field, input: &Input) {
         match input {
             Input::Time(time) if field == Field::FirstTimestamp => self.first_timestamp_ns = *time,
@@ -582,7 +582,7 @@ impl Draft {
     }
 
     /// Makes headers such that `bytes` bytes of payload end where the packet is to end: options
-    /// that nothing was said of take the rest.
+    /// that no column specifies take the rest.
     fn place_payload(&mut self, bytes: usize) {
         if self.make_ip(None) {
             self.make_transport();
@@ -604,7 +604,7 @@ impl Draft {
         }
     }
 
-    /// Writes lengths, and checksums if they are asked for; then what is left to a packet.
+    /// Writes lengths, and checksums if requested; then copies the draft to `packet`.
     pub(crate) fn finish(&mut self, packet: &mut Packet, checksums: bool) {
         if self.defaults.flow_id.is_some() {
             self.make_ip(None);
@@ -687,7 +687,7 @@ impl Draft {
             let pseudo = PseudoHeader::V4 { src: address(at + 12), dst: address(at + 16) };
             pseudo.sum(IpProto(proto), payload.len()).add_bytes(payload).checksum()
         };
-        // No checksum of UDP is 0, which says that there is none.
+        // A UDP checksum of 0 means that there is none, so 0xffff replaces it.
         let sum = if proto == UDP && sum == 0 { 0xffff } else { sum };
         self.put(start + place, &sum.to_be_bytes());
     }

@@ -38,9 +38,9 @@ impl Value<'_> {
 /// How a packet is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
-    /// Whether what is wrong with packets is told.
+    /// Whether errors in packets are reported.
     pub(crate) tells_bad: bool,
-    /// Whether less data than the IP header says counts as wrong.
+    /// Whether less data than the length in the IP header is an error.
     pub(crate) careful_truncation: bool,
     /// Whether bytes that were not captured count.
     pub(crate) extra_length: bool,
@@ -50,11 +50,11 @@ pub(crate) struct Manner {
 pub(crate) struct View<'a> {
     packet: &'a Packet,
     manner: Manner,
-    /// The data, without what lies behind the end that the IP header tells.
+    /// The data, up to the end that the IP header specifies.
     data: &'a [u8],
     /// The IPv4 header and what follows; none if there is none that can be read.
     ip: Option<&'a [u8]>,
-    /// What follows the IP header, as far as the packet knows where that is.
+    /// What follows the IP header, if the packet has a transport header offset.
     transport: Option<&'a [u8]>,
     /// The protocol whose header can be read.
     header: Option<u8>,
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         view
     }
 
-    /// What is wrong with the packet, if that is told.
+    /// The first error in the packet, if errors are reported.
     pub(crate) fn bad(&self) -> Option<&str> {
         self.bad.as_deref()
     }
@@ -146,7 +146,7 @@ impl<'a> View<'a> {
         self.ip.map_or(0, |ip| usize::from(ip[0] & 15) * 4)
     }
 
-    /// Says that bytes of the IP header are missing.
+    /// Reports that bytes of the IP header are missing.
     fn missing_ip<T>(&mut self) -> Option<T> {
         let message = match self.ip {
             None => "no IP header",
@@ -156,8 +156,8 @@ impl<'a> View<'a> {
         None
     }
 
-    /// Says that of the header of `proto` the first `bytes` are missing. That it is another
-    /// protocol's packet is not wrong.
+    /// Reports that some of the first `bytes` bytes of the header of `proto` are missing. A packet
+    /// of another protocol is not an error.
     fn missing<T>(&mut self, proto: &[u8], name: &str, bytes: usize) -> Option<T> {
         let Some(ip) = self.ip else { return self.missing_ip() };
         if ip.get(9).is_some_and(|found| !proto.contains(found)) {
@@ -241,7 +241,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where the payload starts in the data, and how long it is by what headers say.
+    /// Where the payload starts in the data, and its length according to the headers.
     fn payload_place(&self) -> (usize, u64) {
         let Some(ip) = self.ip else { return (0, self.data.len() as u64) };
         let network = self.data.len() - ip.len();
@@ -390,7 +390,7 @@ pub(crate) fn first_timestamp(packet: &Packet) -> i64 {
     bytes.try_into().map_or(0, i64::from_ne_bytes)
 }
 
-/// Sets what [`first_timestamp`] tells.
+/// Sets the time that [`first_timestamp`] returns.
 pub(crate) fn set_first_timestamp(packet: &mut Packet, timestamp_ns: i64) {
     packet.annotations_mut()[annotation::FIRST_TIMESTAMP..][..8]
         .copy_from_slice(&timestamp_ns.to_ne_bytes());

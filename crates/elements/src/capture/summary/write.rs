@@ -12,7 +12,7 @@ use crate::digits::{decimal, fraction};
 /// Letters of TCP flags, the lowest bit first.
 pub(crate) const TCP_FLAGS: &str = "FSRPAUECN";
 
-/// Writes a line for `packet` to `out`, and what is wrong with it to `bad` if that is told.
+/// Writes a line for `packet` to `out`, and its first error to `bad` if errors are reported.
 pub(crate) fn line(
     packet: &Packet,
     fields: &[&Spec],

@@ -73,7 +73,7 @@ fn what_packets_start_with_is_told_and_taken_over() {
     run(&format!("{source} -> ToDump({ip}, ENCAP IP)"), &crate::registry());
     let config = format!("f :: FromDump({ip}, STOP true) -> ToDump({again}, USE_ENCAP_FROM f)");
     run(&config, &crate::registry());
-    // Packets of a capture of IP have their headers noted without being asked for.
+    // Packets of an IP capture have their headers set by default.
     let config = format!(
         "f :: FromDump({again}, STOP true) -> ToIPSummaryDump(-, HEADER false, FIELDS src len)"
     );
@@ -226,7 +226,7 @@ fn devices_are_captures_and_the_generator() {
     check("Idle -> ToDevice(/none/x)", "/none/x: there is no folder '/none'");
 }
 
-/// Writes what `config` gives to `ToDump(…)`; gives the file's link type, and what was said.
+/// Writes the packets of `config` to a `ToDump`; returns the file's link type and the messages.
 fn link_of_dump(folder: &Folder, config: &str) -> (String, String) {
     let file = folder.file("link.pcap");
     let (_, transcript) =
@@ -254,9 +254,9 @@ fn a_capture_says_ip_where_its_packets_are_known_to_start_with_it() {
         "ETHER",
         "",
     );
-    // What is only said to be there is not believed.
+    // An offset alone, without a verified header, is not trusted.
     check("MarkIPHeader", "ETHER", "");
-    // Nobody knows that it is IP, but it is.
+    // No element marked the IP header, but there is one.
     let odd = "declares Ethernet, but 3 of the first 4 packets are raw IP: set ENCAP IP";
     check("Strip(14)", "ETHER", odd);
     let (ip, again) = (folder.file("ip.pcap"), folder.file("again.pcap"));

@@ -13,7 +13,7 @@ const FIELDS: &str = "timestamp ts_sec ts_usec ts_usec1 first_timestamp count li
     icmp_type_name icmp_code icmp_code_name icmp_flowid icmp_seq icmp_nextmtu payload payload_len \
     payload_md5 payload_md5_hex";
 
-/// The line for an IP packet of `bytes`, and what is said to be wrong with it.
+/// The line for an IP packet of `bytes`, and the error reported for it.
 fn shown(bytes: &[u8], fields: &str) -> (String, String) {
     let mut packet = Packet::new();
     packet.set_data(bytes);

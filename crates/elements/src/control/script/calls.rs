@@ -26,7 +26,7 @@ struct Search<'s, 'c, 'r> {
     cx: &'r mut Context<'c>,
     wrong: Vec<String>,
     unset: BTreeSet<String>,
-    /// Whether it asks what became of handlers: read and written ones.
+    /// Whether the script itself checks for read handlers, and for write handlers or their result.
     asks: [bool; 2],
 }
 
@@ -72,15 +72,15 @@ impl Search<'_, '_, '_> {
 }
 
 impl Script {
-    /// What is strange about the names in the script: handlers that no element has, and variables
-    /// that nothing sets, a line each.
+    /// Problems with the names in the script, one per line: handlers that no element has, and
+    /// variables that nothing sets.
     pub fn strange_names(&self, cx: &mut Context<'_>) -> [Vec<String>; 2] {
         let sets_itself = |step: &Step| match step {
             Step::Write { text, .. } => shift(text).0 == "set",
             _ => false,
         };
         let sets_from_outside = cx.graph().elements.iter().any(|element| {
-            // Whoever is connected may set variables, too.
+            // Clients of a control socket may set variables, too.
             element.class == "ControlSocket" || element.config.contains(".set")
         });
         let may_set_any = sets_from_outside || self.program.steps.iter().any(sets_itself);

@@ -123,7 +123,7 @@ pub struct Script {
     at: usize,
     /// How often it was stepped.
     stepped: i64,
-    /// Steps that it is asked for while it runs.
+    /// Steps requested while it runs.
     asked: Option<i64>,
     is_running: bool,
     /// Bytes of text that it made so far.
@@ -138,7 +138,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script of this kind unless its arguments say another.
+    /// A script of this kind unless its arguments specify another.
     pub fn new(kind: Option<Kind>) -> Self {
         Self {
             kind,
@@ -187,7 +187,7 @@ impl Script {
         if words.next().is_some() { Err("bad TYPE") } else { Ok(()) }
     }
 
-    /// Sends a packet where the script says.
+    /// Runs the script for a packet at `input`. Returns the output that it selects, if that exists.
     fn packet_output(&mut self, cx: &mut Context<'_>, input: usize) -> Option<usize> {
         let variable = self.program.define("input");
         self.program.variables[variable].1 = input.to_string();
@@ -289,7 +289,7 @@ impl Element for Script {
 
     fn driver_stops(&mut self, cx: &mut Context<'_>) -> bool {
         let mut report = Report::say_at_once(cx);
-        // A script that only ever asks to be stepped would never come to an end.
+        // A script that requests another step each time would never end.
         for _ in 0..1000 {
             if cx.pending_stops() == 0 {
                 return false;

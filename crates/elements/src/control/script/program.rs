@@ -63,7 +63,7 @@ pub enum Finish {
     End,
     /// All is done, and it will not run again.
     Exit,
-    /// And the driver is asked to stop.
+    /// All is done, and the driver is requested to stop.
     Stop,
     /// Something is wrong.
     Error,

@@ -36,32 +36,32 @@ pub enum By {
     Driver,
 }
 
-/// What went wrong: said at once under a heading, or kept for who asked.
+/// Errors of a script: printed at once under a heading, or collected for the caller.
 #[derive(Debug, Default)]
 pub struct Report {
     heading: String,
     says: bool,
-    /// Whether what was said last stands under the heading.
+    /// Whether the last printed error is under the heading.
     is_under: bool,
-    /// What was not said.
+    /// Collected errors, which were not printed.
     pub lines: Vec<String>,
     /// Number of errors.
     pub errors: usize,
 }
 
 impl Report {
-    /// Says what goes wrong at once.
+    /// Prints each error at once.
     pub fn say_at_once(cx: &Context<'_>) -> Self {
         let heading = format!("While executing '{}':", cx.declaration());
         Self { heading, says: true, ..Self::default() }
     }
 
-    /// Keeps what goes wrong.
+    /// Collects errors.
     pub fn collect() -> Self {
         Self::default()
     }
 
-    /// Tells what went wrong, within `context` if that is not empty: it is the heading then.
+    /// Reports an error. A `context` that is not empty replaces the heading.
     pub fn error(&mut self, cx: &mut Context<'_>, context: &str, message: &str) {
         self.errors += 1;
         let indent = if self.says || !context.is_empty() { "  " } else { "" };
@@ -217,7 +217,7 @@ impl Script {
         Some(Call { target: (!is_own).then_some(element), name, full_name, value })
     }
 
-    /// The answer of a read handler; nothing if it fails, which is told within `context`.
+    /// The answer of a read handler; empty if it fails, which is reported under `context`.
     fn read_call(
         &mut self,
         cx: &mut Context<'_>,
@@ -282,8 +282,8 @@ impl Script {
         }
     }
 
-    /// Passes so many waits, and runs up to the next. Tells whether it goes on later: a driver
-    /// script that does not has ended the run.
+    /// Passes `steps` waits, and runs up to the next. Returns whether the script goes on later: a
+    /// driver script that does not has ended the run.
     pub fn run_steps(
         &mut self,
         cx: &mut Context<'_>,
@@ -393,7 +393,7 @@ impl Script {
         Then::Next
     }
 
-    /// Spends steps on a pause of `count`; tells whether it is not over.
+    /// Spends steps on a pause of `count`. Returns whether the pause is not over.
     fn pauses(&mut self, here: usize, target: i64, count: u32) -> bool {
         while self.stepped < target && self.progress[here] < count {
             self.progress[here] += 1;
@@ -566,7 +566,7 @@ enum Then {
     Finish,
 }
 
-/// An error of the system without its number, as C tells it.
+/// The text of a system error without its number, as in C.
 pub fn cause(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

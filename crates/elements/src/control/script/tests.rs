@@ -3,7 +3,7 @@
 use warpswitch_graph::simulate::{SIMULATED_START, router, run};
 use warpswitch_graph::{Host, Time};
 
-/// What a configuration prints, and what it says.
+/// The output that a configuration prints, and its messages.
 fn output(config: &str) -> (String, String) {
     let (_, transcript) = run(config, &crate::registry());
     (String::from_utf8(transcript.printed()).expect("text"), transcript.said())
@@ -229,7 +229,7 @@ fn handlers_and_variables_that_are_not_there_are_told_before_it_runs() {
         assert!(told.contains(expected), "{script}: {told}");
         assert!(told.contains("warning: "), "{script}: {told}");
     }
-    // What only the run knows, and what asks first.
+    // Names that are computed at run time, and scripts that check a handler before its use.
     for script in [
         "Script(set h cuont, print $(count.$h), print $($h.count), write $h)",
         "Script(print $(count.$(s.run))); s :: Script(TYPE PASSIVE, return count)",

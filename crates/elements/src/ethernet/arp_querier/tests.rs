@@ -121,8 +121,8 @@ fn an_address_is_asked_for_ten_times_a_second_and_then_less() {
     assert_eq!(read(&mut router, "q.length"), "292");
 }
 
-/// With a third output an address is asked for three times, whatever packets come meanwhile; then
-/// what waits for it leaves there, and who comes next begins anew.
+/// With a third output, an address is queried three times, regardless of the packets that arrive
+/// meanwhile. Then the packets held for it leave by that output, and the next packet starts over.
 #[test]
 fn what_is_not_answered_leaves_by_the_third_output() {
     let config = format!(
@@ -153,7 +153,7 @@ fn what_is_not_answered_leaves_by_the_third_output() {
     send(&mut router, "b");
     check(&mut router, 999, ["7", "4", "2", "2"]);
     check(&mut router, 2_100, ["9", "6", "0", "1"]);
-    // None is left that would be asked for.
+    // No address is left to query.
     check(&mut router, 60_000, ["9", "6", "0", "1"]);
     let to_b = format!("020000000009 {ME} 0800 45");
     assert_eq!(said.said().lines().filter(|line| **line == to_b).count(), 2);
@@ -164,7 +164,7 @@ fn host_time(host: &mut SimulatedHost) -> warpswitch_graph::Time {
     warpswitch_graph::Host::now(host)
 }
 
-/// What has to go before the last question, and what is deleted, is not asked for any more.
+/// An address that is deleted, or whose held packets were dropped, is not queried any more.
 #[test]
 fn nobody_asks_for_what_nobody_waits_for() {
     let config = format!(

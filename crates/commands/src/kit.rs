@@ -17,7 +17,13 @@ pub fn set(kit: Kit) {
 
 fn kit() -> Kit {
     #[cfg(test)]
-    KIT.get_or_init(warpswitch_offload::kit);
+    KIT.get_or_init(|| {
+        let registry = || warpswitch_offload::register(warpswitch_elements::registry());
+        let doc = |class: &str| {
+            warpswitch_offload::doc(class).or_else(|| warpswitch_elements::doc(class))
+        };
+        warpswitch_offload::kit(registry, doc)
+    });
     *KIT.get().expect("main sets it before a command runs")
 }
 

@@ -6,16 +6,19 @@
 #![forbid(unsafe_code)]
 
 mod detector;
-pub mod docs;
 mod ids_matcher;
 pub mod results;
 mod rules;
 
+use warpswitch_elements_support::docs::Files;
 use warpswitch_graph::Registry;
 
 pub use ids_matcher::{Accepted, IdsMatcher, SearchCounts, SearchMaker, class, ids_packet};
 
-/// Element classes for the CPU, and those of this crate.
-pub fn registry() -> Registry {
-    warpswitch_elements::registry().with(&ids_matcher::CLASS)
+/// The documentation of these elements.
+pub static DOCS: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+
+/// `registry` with the classes of this crate.
+pub fn register(registry: Registry) -> Registry {
+    registry.with(&ids_matcher::CLASS)
 }

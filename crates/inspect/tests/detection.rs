@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 
 use warpswitch_graph::language::load;
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript};
-use warpswitch_graph::{Router, RouterOptions};
+use warpswitch_graph::{Registry, Router, RouterOptions};
 use warpswitch_io::{CaptureFormat, CaptureReader, CaptureWriter};
+
+/// All classes.
+fn registry() -> Registry {
+    warpswitch_inspect::register(warpswitch_elements::registry())
+}
 
 /// All alerts for the shipped capture, in order.
 const ALL: [u32; 7] = [1000001, 1000003, 1000002, 1000007, 1000004, 1000005, 1000006];
@@ -29,13 +34,13 @@ fn options() -> RouterOptions {
 }
 
 fn loaded(text: &str, globals: &BTreeMap<String, String>) -> warpswitch_graph::language::Loaded {
-    let registry = warpswitch_inspect::registry();
+    let registry = registry();
     let loaded = load("config", text.as_bytes(), &registry, globals, None);
     loaded.unwrap_or_else(|errors| panic!("{}", errors.to_click()))
 }
 
 fn router(text: &str, globals: &BTreeMap<String, String>) -> Router {
-    let registry = warpswitch_inspect::registry();
+    let registry = registry();
     let made = Router::new(loaded(text, globals), &registry, options());
     made.unwrap_or_else(|errors| panic!("{}", errors.to_click()))
 }
@@ -195,7 +200,7 @@ fn a_new_configuration_goes_on_with_the_streams() {
     let more = output("swap", "more.rules");
     std::fs::write(&more, "alert ip any any -> any any (ttl:1; sid:5;)\n").expect("a file");
     let text = config(&paths[1], &format!(" {}", more.display()));
-    let registry = warpswitch_inspect::registry();
+    let registry = registry();
     let next = loaded(&text, &BTreeMap::new());
     let replaced = Router::replacing(next, &registry, options(), first);
     let (mut second, lost) = replaced.map_err(|(e, _)| e.to_click()).expect("it starts");
@@ -208,7 +213,7 @@ fn a_new_configuration_goes_on_with_the_streams() {
 #[test]
 fn what_is_wrong_is_told() {
     let check = |args: String, part: &str| {
-        let registry = warpswitch_inspect::registry();
+        let registry = registry();
         let text = format!("Idle -> IDSMatcher({args}) -> Idle;");
         let made = Router::new(loaded(&text, &BTreeMap::new()), &registry, options());
         let errors = made.err().expect("it is wrong").to_click();
@@ -237,7 +242,7 @@ fn what_is_wrong_is_told() {
 fn sizes_take_suffixes() {
     let bytes_max = |sizes: &str| {
         let text = format!("Idle -> ids :: IDSMatcher({}, {sizes}) -> Idle;", conf("ids.rules"));
-        let registry = warpswitch_inspect::registry();
+        let registry = registry();
         let made = Router::new(loaded(&text, &BTreeMap::new()), &registry, options());
         let mut router = made.unwrap_or_else(|errors| panic!("{sizes}: {}", errors.to_click()));
         router.read("ids.bytes_max").expect("it is there")

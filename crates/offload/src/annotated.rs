@@ -10,7 +10,8 @@ use warpswitch_graph::language::args::Args;
 use warpswitch_graph::language::{FlatElement, Flow, PortRef};
 use warpswitch_packet::annotation;
 
-use warpswitch_elements::support::{Anno, expected_output};
+use warpswitch_elements_support::Anno;
+use warpswitch_elements_support::outputs::expected as expected_output;
 
 use super::anno::{NUMBER_ANNO, NUMBER_BYTES, Predicate};
 use super::branches;
@@ -355,14 +356,16 @@ mod tests {
     #[test]
     fn tables_list_all_writers_of_annotations() {
         let mut found = Vec::new();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../elements/src");
-        let mut folders = vec![root.clone()];
-        while let Some(folder) = folders.pop() {
+        let crates = ["elements-network", "elements-standard"];
+        let root_of =
+            |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+        let mut folders: Vec<_> = crates.map(|name| (root_of(name), root_of(name))).into();
+        while let Some((root, folder)) = folders.pop() {
             for entry in fs::read_dir(folder).expect("the sources lie here") {
                 let path = entry.expect("it can be read").path();
                 let name = path.strip_prefix(&root).expect("it is below").display().to_string();
                 if path.is_dir() {
-                    folders.push(path);
+                    folders.push((root.clone(), path));
                 } else if name.ends_with(".rs") {
                     let text = fs::read_to_string(&path).expect("a text");
                     let writes =

@@ -50,9 +50,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use warpswitch_elements::IpLookup;
-use warpswitch_elements::cached::CachedLookup;
-use warpswitch_elements::route_lookup::{PacketAddress, RouteLookup};
+use warpswitch_elements_network::IpLookup;
+use warpswitch_elements_network::route_lookup::{PacketAddress, RouteLookup};
+use warpswitch_elements_support::cached::CachedLookup;
 use warpswitch_gpu::routes::{self, HeaderImage, Verdict};
 use warpswitch_gpu::work::Work;
 use warpswitch_graph::language::args::{Args, ArgsError};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use warpswitch_elements::cached::TableVersion;
-use warpswitch_elements::route_lookup::RouteLookup;
+use warpswitch_elements_network::route_lookup::RouteLookup;
+use warpswitch_elements_support::cached::TableVersion;
 use warpswitch_gpu::routes::RouteImage;
 use warpswitch_gpu::work::Work;
 use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};

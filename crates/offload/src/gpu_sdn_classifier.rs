@@ -44,8 +44,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpswitch_elements::cached::{CachedLookup, TableVersion};
-use warpswitch_elements::{KEYLESS, SdnClassifier};
+use warpswitch_elements_network::{KEYLESS, SdnClassifier};
+use warpswitch_elements_support::cached::{CachedLookup, TableVersion};
 use warpswitch_gpu::Algorithm;
 use warpswitch_gpu::chain::SharedLane;
 use warpswitch_graph::language::args::{Args, ArgsError, ElementRef};

@@ -13,9 +13,9 @@
 //!
 //! [Device elements](DeviceElement) come in two kinds. Some have routes or rules of their own, and
 //! write annotations that a `Dispatcher` or other elements read. Others compute [cached
-//! results](warpswitch_elements::cached) for an element downstream of the chain, which skips only
-//! the lookup. [`plan`] inserts chains of the second kind. The elements that use results do not
-//! depend on devices.
+//! results](warpswitch_elements_support::cached) for an element downstream of the chain, which
+//! skips only the lookup. [`plan`] inserts chains of the second kind. The elements that use results
+//! do not depend on devices.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -43,7 +43,6 @@ mod debatcher;
 mod device_element;
 mod device_to_host_memcpy;
 mod dispatcher;
-pub mod docs;
 mod gpu_completion_queue;
 mod gpu_ids_matcher;
 mod gpu_ip6_lookup;
@@ -64,7 +63,8 @@ mod slices;
 mod tests;
 mod texts;
 
-use warpswitch_graph::{ElementClass, Registry};
+use warpswitch_elements_support::docs::{Files, find};
+use warpswitch_graph::{ElementClass, ElementDoc, Registry};
 use warpswitch_kit::Kit;
 
 pub use anno::{Predicate, Written, read_anno};
@@ -92,19 +92,33 @@ const CLASSES: &[&ElementClass] = &[
     &on_device::IDS_MATCHER,
 ];
 
-/// All classes, including those of the crates `elements` and `inspect`.
-pub fn registry() -> Registry {
-    let registry = warpswitch_inspect::registry();
+/// The documentation of these elements.
+static DOCS: Files = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+
+/// `registry` with the classes of this crate and of `inspect`.
+pub fn register(registry: Registry) -> Registry {
+    let registry = warpswitch_inspect::register(registry);
     CLASSES.iter().fold(registry, |registry, class| registry.with(class))
 }
 
-/// All of this for commands.
-pub fn kit() -> Kit {
+/// The documentation of the class called `class` of this crate or of `inspect`.
+pub fn doc(class: &str) -> Option<ElementDoc> {
+    find(DOCS, class).or_else(|| find(warpswitch_inspect::DOCS, class))
+}
+
+/// Elements and their offload for commands: `registry` returns all classes, `doc` the documentation
+/// of a class.
+pub fn kit(registry: fn() -> Registry, doc: fn(&str) -> Option<ElementDoc>) -> Kit {
     Kit {
         registry,
-        doc: docs::doc,
+        doc,
         plan,
         looks_up_for,
         offload_to: |device, clock| Offload::new(device, clock),
     }
+}
+
+#[cfg(test)]
+fn registry() -> Registry {
+    register(warpswitch_elements::registry())
 }

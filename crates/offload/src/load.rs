@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use warpswitch_elements::cached::Clock;
+use warpswitch_elements_support::cached::Clock;
 use warpswitch_gpu::Chain;
 use warpswitch_gpu::auto::policy::Choice;
 use warpswitch_gpu::device::Loaded;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use warpswitch_classify::{BuildOptions, Classifier};
-use warpswitch_elements::cached::{CachedLookup, TableFollower};
-use warpswitch_elements::route_lookup::RouteLookup;
-use warpswitch_elements::{RuleChange, SdnClassifier};
+use warpswitch_elements_network::route_lookup::RouteLookup;
+use warpswitch_elements_network::{RuleChange, SdnClassifier};
+use warpswitch_elements_support::cached::{CachedLookup, TableFollower};
 use warpswitch_gpu::Algorithm;
 use warpswitch_gpu::live::LiveEngine;
 use warpswitch_gpu::routes::{LiveHeaders, LiveRoutes};

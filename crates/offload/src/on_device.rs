@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use warpswitch_elements::cached::Clock;
+use warpswitch_elements_support::cached::Clock;
 use warpswitch_gpu::auto::policy::{Path, Policy};
 use warpswitch_gpu::scan::{DeviceScanner, ScanQueue};
 use warpswitch_graph::{Context, ElementClass};

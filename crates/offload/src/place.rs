@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use warpswitch_elements::cached::{Clock, LookupCosts};
+use warpswitch_elements_support::cached::{Clock, LookupCosts};
 use warpswitch_gpu::auto::policy::Policy;
 use warpswitch_gpu::device::Loaded;
 use warpswitch_gpu::scan::ScanImage;

@@ -10,7 +10,8 @@ fn a_chain_keeps_the_numbers_of_traced_packets() {
             -> HostToDeviceMemcpy -> g :: GPUIPLookup(10/8 1, 0/0 0) -> DeviceToHostMemcpy
             -> GPUCompletionQueue -> e :: Debatcher -> by :: Dispatcher;
         by[0] -> Discard; by[1] -> d :: Discard;";
-    let made = simulate::router(text, &warpswitch_offload::registry());
+    let registry = warpswitch_offload::register(warpswitch_elements::registry());
+    let made = simulate::router(text, &registry);
     let (mut router, _) = made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
     router.trace(300, None).expect("the source is there");
     router.run(&mut SimulatedHost::default());

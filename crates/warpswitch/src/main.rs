@@ -3,7 +3,19 @@
 
 use std::process::ExitCode;
 
+use warpswitch_graph::{ElementDoc, Registry};
+
 fn main() -> ExitCode {
     warpswitch_provenance::set_commit(env!("WARPSWITCH_COMMIT"));
-    warpswitch_commands::main(warpswitch_offload::kit())
+    warpswitch_commands::main(warpswitch_offload::kit(registry, doc))
+}
+
+/// All classes.
+fn registry() -> Registry {
+    warpswitch_offload::register(warpswitch_elements::registry())
+}
+
+/// The documentation of the class called `class`.
+fn doc(class: &str) -> Option<ElementDoc> {
+    warpswitch_offload::doc(class).or_else(|| warpswitch_elements::doc(class))
 }

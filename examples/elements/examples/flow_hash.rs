@@ -25,11 +25,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capture = std::env::args().nth(1).ok_or("usage: flow_hash CAPTURE")?;
     // For a GPU: Device::open_card(0, None)?
     let device = Device::from_pool(HostPool::new(2, &mut |worker| _ = thread::spawn(worker)));
-    let run = RunBuilder::new(register(warpswitch_offload::registry()))
-        .text(CONFIG)
-        .variable("CAPTURE", &capture)
-        .device(Offload::to(device))
-        .start()?;
+    let run =
+        RunBuilder::new(register(warpswitch_offload::register(warpswitch_elements::registry())))
+            .text(CONFIG)
+            .variable("CAPTURE", &capture)
+            .device(Offload::to(device))
+            .start()?;
     run.wait()?;
     for handler in ["hash.on_device", "hash.on_cores", "first.count", "second.count"] {
         println!("{handler}: {}", run.read(handler)?);

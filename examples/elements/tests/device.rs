@@ -80,7 +80,7 @@ fn run(config: &str, device: Option<Arc<Device>>) -> Router {
         Some(device) => Transcript::with_device(Offload::to(device)),
         None => Transcript::default(),
     };
-    let registry = register(warpswitch_offload::registry());
+    let registry = register(warpswitch_offload::register(warpswitch_elements::registry()));
     let made = router_for(config, &registry, &transcript);
     let mut router = made.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
     router.run(&mut SimulatedHost::default());
@@ -176,7 +176,7 @@ fn packets_that_a_predicate_excludes_stay_off_the_device() {
 
 #[test]
 fn rejects_arguments_and_places_that_cannot_work() {
-    let registry = register(warpswitch_offload::registry());
+    let registry = register(warpswitch_offload::register(warpswitch_elements::registry()));
     let errors = |config: &str| {
         let made = router_for(config, &registry, &Transcript::default());
         made.err().expect("an error").to_click()

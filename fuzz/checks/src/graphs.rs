@@ -4,12 +4,17 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use warpswitch_graph::language::{flatten, load};
-use warpswitch_graph::{Router, simulate};
+use warpswitch_graph::{Registry, Router, simulate};
+
+/// All classes.
+fn registry() -> Registry {
+    warpswitch_offload::register(warpswitch_elements::registry())
+}
 
 /// A configuration of any bytes is refused or read, and what was read reads back from its flat
 /// form. It is not run: sources and files are whatever the input says.
 pub fn configuration(data: &[u8]) {
-    let registry = warpswitch_offload::registry();
+    let registry = registry();
     let globals = BTreeMap::new();
     match load("fuzz", data, &registry, &globals, None) {
         Err(errors) => assert!(!errors.to_click().is_empty()),
@@ -28,7 +33,7 @@ const PATHS: &str = include_str!("paths.click");
 
 thread_local! {
     static ROUTER: RefCell<Router> = RefCell::new({
-        let made = simulate::router(PATHS, &warpswitch_offload::registry());
+        let made = simulate::router(PATHS, &registry());
         made.unwrap_or_else(|errors| panic!("{}", errors.to_click())).0
     });
 }

@@ -44,10 +44,20 @@ const BELOW_COMMANDS: &[&str] = &[
     "provenance",
 ];
 
-/// The crates below elements on the CPU: no `gpu`, no `ids`.
-const BELOW_ELEMENTS: &[&str] = &[
-    "wire", "packet", "rules", "classify", "routes", "scan", "flow", "io", "openflow", "graph",
+/// The crates below elements that work with headers and tables: no `gpu`, no `ids`.
+const BELOW_NETWORK: &[&str] = &[
+    "wire",
+    "packet",
+    "rules",
+    "classify",
+    "routes",
+    "scan",
+    "flow",
+    "io",
+    "openflow",
+    "graph",
     "switch",
+    "elements-support",
 ];
 
 /// Every room below the binary.
@@ -67,6 +77,9 @@ const ALL: &[&str] = &[
     "gpu",
     "graph",
     "kit",
+    "elements-support",
+    "elements-standard",
+    "elements-network",
     "elements",
     "inspect",
     "offload",
@@ -107,18 +120,40 @@ pub const ROOMS: &[Room] = &[
         may_import: &["wire", "packet", "rules", "flow", "openflow", "pipeline", "graph"],
     },
     Room { name: "kit", layer: 4, may_import: &["gpu", "graph"] },
-    Room { name: "elements", layer: 5, may_import: BELOW_ELEMENTS },
+    Room { name: "elements-support", layer: 5, may_import: &["wire", "packet", "io", "graph"] },
+    Room {
+        name: "elements-standard",
+        layer: 6,
+        may_import: &["wire", "packet", "io", "graph", "elements-support"],
+    },
+    Room { name: "elements-network", layer: 6, may_import: BELOW_NETWORK },
+    Room {
+        name: "elements",
+        layer: 7,
+        may_import: &["graph", "elements-support", "elements-standard", "elements-network"],
+    },
     Room {
         name: "inspect",
         layer: 6,
-        may_import: &["wire", "packet", "scan", "ids", "io", "graph", "elements"],
+        may_import: &["wire", "packet", "scan", "ids", "io", "graph", "elements-support"],
     },
     Room {
         name: "offload",
         layer: 7,
         may_import: &[
-            "wire", "packet", "rules", "classify", "routes", "scan", "ids", "gpu", "graph", "kit",
-            "elements", "inspect",
+            "wire",
+            "packet",
+            "rules",
+            "classify",
+            "routes",
+            "scan",
+            "ids",
+            "gpu",
+            "graph",
+            "kit",
+            "elements-support",
+            "elements-network",
+            "inspect",
         ],
     },
     Room {
@@ -251,7 +286,7 @@ mod tests {
                 &["testkit"],
             ),
             (
-                "crates/elements/Cargo.toml",
+                "crates/elements-network/Cargo.toml",
                 "[dependencies]\nwarpswitch-openflow = \"1\"\nwarpswitch-ids = \"1\"",
                 &["ids"],
             ),

@@ -10,12 +10,13 @@ use warpswitch_gpu::deadline::Deadline;
 use warpswitch_gpu::host::{FaultPlan, HostPool};
 use warpswitch_gpu::resident::{ResidentChoice, ResidentUse};
 use warpswitch_gpu::{Device, ErrorKind, GpuError};
+use warpswitch_graph::language::ClassTable;
 use warpswitch_graph::simulate::{SIMULATED_START, SimulatedHost, Transcript, router, router_for};
 use warpswitch_graph::{Host, Router, RouterOptions, Time, language};
 use warpswitch_io::{CaptureFormat, CaptureWriter};
 use warpswitch_rules::generate::Prng;
 
-use warpswitch_elements::testing;
+use warpswitch_elements_network::testing;
 
 use super::Offload;
 
@@ -29,6 +30,17 @@ mod predicates;
 /// All classes, with those of tests.
 pub(crate) fn registry() -> warpswitch_graph::Registry {
     testing::with_classes(crate::registry())
+}
+
+#[test]
+fn synopses_name_every_class() {
+    let registry = crate::registry();
+    let doc = |class: &str| crate::doc(class).or_else(|| warpswitch_elements::doc(class));
+    let without: Vec<&str> =
+        registry.names().into_iter().filter(|name| doc(name).is_none()).collect();
+    assert!(without.is_empty(), "no synopsis names {without:?}");
+    assert_eq!(doc("Batcher").map(|doc| doc.area), Some("offload"));
+    assert_eq!(doc("IDSMatcher").map(|doc| doc.area), Some("inspect"));
 }
 
 /// Like [`testing::run`], with all classes.

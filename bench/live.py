@@ -2,7 +2,7 @@
 """Forwards frames between two veth pairs: ours beside the kernel bridge and Open vSwitch.
 
     sudo bench/live.py WARPSWITCH [--bytes 64,1518] [--seconds 3] [--rounds 5] [--only NAME,...]
-                       [--free] [--half] [--out FILE.csv] [--label COMMIT]
+                       [--free] [--half] [--senders 1] [--out FILE.csv] [--label COMMIT]
 
     generator ─► left │ rx ─► device under test ─► tx │ right ─► counted
     core 0            │ core 1                        │
@@ -12,7 +12,8 @@ by the counters of the kernel. The devices take turns in every round; printed ar
 ratios to the first one by round. By default receive packet steering has core 1 do all work from
 `rx` on, also that of the kernel: one core a device. With --free the sender's core hands frames
 over, as veth does by itself: most devices then forward all that the sender can send. With --half
-a busy loop shares core 1 with the device as well, so that the device is the limit.
+a busy loop shares core 1 with the device as well, so that the device is the limit. With --senders N
+there are N generators, on core 0 and on those from 2 on, which offer more than one core can send.
 
 Needs root, `ip`, and for the peers `openvswitch-switch`. It makes three network namespaces, whose
 names contain its process id, and deletes them.
@@ -197,17 +198,19 @@ def devices(binary):
     }
 
 
-def measure(net, binary, frame_bytes, seconds):
+def measure(net, binary, frame_bytes, seconds, senders):
     """Rates sent and arrived, frames a second, of a running device under test."""
     # Without frame check sequence, as interfaces count.
     text = f"FromDevice(gen:{frame_bytes - 4}, BURST 64) -> Queue(256) -> ToDevice(left)"
     config = write_config(text)
-    generator = net.start(net.left, 0, binary, "run", config.name)
+    cores = [0, *range(2, senders + 1)]
+    generators = [net.start(net.left, core, binary, "run", config.name) for core in cores]
     time.sleep(1)
     before, sent, start = net.arrived(), net.sent(), time.monotonic()
     time.sleep(seconds)
     after, sent_after, end = net.arrived(), net.sent(), time.monotonic()
-    stop(generator)
+    for generator in generators:
+        stop(generator)
     return (sent_after - sent) / (end - start), (after - before) / (end - start)
 
 
@@ -221,6 +224,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--free", action="store_true")
     parser.add_argument("--half", action="store_true")
+    parser.add_argument("--senders", type=int, default=1)
     parser.add_argument("--out")
     parser.add_argument("--label", default="")
     args = parser.parse_args()
@@ -239,7 +243,8 @@ def main():
                     loop = ["sh", "-c", "while :; do :; done"] if args.half else ["true"]
                     busy = net.start(net.device, 1, *loop)
                     try:
-                        sent, arrived = measure(net, binary, frame_bytes, args.seconds)
+                        sent, arrived = measure(net, binary, frame_bytes, args.seconds,
+                                                args.senders)
                     finally:
                         busy.kill()
                         busy.wait()
@@ -260,13 +265,14 @@ def main():
         with open(args.out, "a", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
-                writer.writerow("bytes device offered_pps forwarded_pps ratio steered half commit "
+                writer.writerow("bytes device offered_pps forwarded_pps ratio steered half senders commit "
                                 "machine date".split())
             date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
             lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
             cpu = next(line.split(":")[1].strip() for line in lines if "model name" in line)
             for row in rows:
-                writer.writerow([*row, not args.free, args.half, args.label, cpu, date])
+                writer.writerow([*row, not args.free, args.half, args.senders, args.label,
+                                 cpu, date])
 
 
 if __name__ == "__main__":

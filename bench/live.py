@@ -265,8 +265,8 @@ def main():
         with open(args.out, "a", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
-                writer.writerow("bytes device offered_pps forwarded_pps ratio steered half senders commit "
-                                "machine date".split())
+                writer.writerow("bytes device offered_pps forwarded_pps ratio steered half senders "
+                                "commit machine date".split())
             date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
             lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
             cpu = next(line.split(":")[1].strip() for line in lines if "model name" in line)

@@ -1,5 +1,5 @@
-//! Elements that work with headers and flows: Ethernet, IPv4, IPv6, rules and routes, NAT, OpenFlow.
-//! One file per element, in folders by area.
+//! Elements that work with headers and flows: Ethernet, IP, rules and routes, NAT, OpenFlow. One
+//! file per element, in folders by area.
 #![forbid(unsafe_code)]
 
 mod analysis;

@@ -1,5 +1,5 @@
-//! Elements that work with packets of any kind, or with none: queues, schedulers, switches, captures
-//! and interfaces, control of a run. One file per element, in folders by area.
+//! Elements that work with packets of any kind, or with none: queues, schedulers, captures and
+//! interfaces, control of a run. One file per element, in folders by area.
 //!
 //! They depend on no table and on no protocol but those of links.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What the crates with elements share: files, link types, annotations, cached results, error texts.
+//! What the crates with elements share: files, link types, annotations, cached results, messages.
 #![forbid(unsafe_code)]
 
 mod anno;

@@ -177,8 +177,7 @@ pub(crate) mod tests {
 
     /// The classes of the crate, and `Tap`.
     pub(crate) fn registry() -> Registry {
-        let areas = crate::AREAS.iter().flat_map(|area| area.iter().copied());
-        Registry::new(areas.chain([&TAP]))
+        crate::registry().with(&TAP)
     }
 
     /// Runs `config` for at most `seconds`.

@@ -24,8 +24,7 @@ const OWN: &[&ElementClass] = &[
 
 /// All classes, and those of this module.
 pub(super) fn registry() -> Registry {
-    let all = crate::AREAS.iter().flat_map(|area| area.iter().copied());
-    Registry::new(all.chain(OWN.iter().copied()))
+    OWN.iter().copied().fold(crate::registry(), Registry::with)
 }
 
 /// Runs a configuration and gives what its `TestLog` wrote.

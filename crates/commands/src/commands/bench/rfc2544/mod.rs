@@ -39,9 +39,9 @@ command; that requires root. Arguments after the options are those of 'warpswitc
 behind '--'.
 
 The highest rate is what the sender reaches without a pace, or --rate-max. Throughput is searched \
-by bisection, first with short trials and then with full ones, as in MLRsearch; the result has \
-passed a full trial. A rate that sender or sink cannot keep fails, and the report names them as \
-the limit. Frames have one direction and --flows flows.
+by bisection, first with short trials and then with full ones, as in MLRsearch (an IETF draft); \
+the result has passed a full trial. A rate that sender or sink cannot keep fails, and the report \
+names them as the limit. Frames have one direction and --flows flows.
 
 Sender, sink and a local device share the processors of this machine. Then figures show changes \
 and ratios, not the speed of a device alone.";
@@ -86,8 +86,13 @@ pub struct BenchRfc2544Args {
     sizes: Vec<FrameSize>,
 
     /// Tests, separated by commas
-    #[arg(long, value_name = "TESTS", value_enum, value_delimiter = ',',
-          default_values_t = Test::ALL)]
+    #[arg(
+        long,
+        value_name = "TESTS",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "throughput,latency,loss,back-to-back"
+    )]
     tests: Vec<Test>,
 
     /// Number of flows
@@ -151,13 +156,6 @@ pub enum Test {
 impl Test {
     /// Every test.
     pub const ALL: [Self; 4] = [Self::Throughput, Self::Latency, Self::Loss, Self::BackToBack];
-}
-
-impl std::fmt::Display for Test {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.to_possible_value().expect("no test is skipped");
-        f.write_str(value.get_name())
-    }
 }
 
 /// Runs the command.

@@ -47,7 +47,7 @@ pub fn register(registry: Registry) -> Registry {
     AREAS.iter().flat_map(|area| area.iter().copied()).fold(registry, Registry::with)
 }
 
-/// What tests may use.
+/// All classes that tests use.
 #[cfg(test)]
 fn registry() -> Registry {
     register(warpswitch_elements_standard::registry())

@@ -16,7 +16,7 @@ use warpswitch_io::Unpacked;
 use warpswitch_routes::text::{self, Out, Syntax, Via};
 use warpswitch_routes::{Address, NextHop, Prefix};
 
-use warpswitch_elements_support::output::reason;
+use warpswitch_elements_support::files::reason;
 
 /// The most bytes of a file: thrice a table of the whole Internet.
 const FILE_BYTES_MAX: u64 = 256 << 20;

@@ -1,8 +1,8 @@
 //! Documentation of elements, for programs that print it.
 //!
 //! The text is the module documentation of the file that declares a class: a summary, followed by
-//! the headings that the documentation of this crate lists. A file may document several classes,
-//! which are named in its synopsis.
+//! the headings that the documentation of the crate `elements` lists. A file may document several
+//! classes, which are named in its synopsis.
 
 use warpswitch_graph::ElementDoc;
 

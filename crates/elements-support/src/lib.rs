@@ -8,9 +8,9 @@ pub mod cached;
 pub mod calls;
 pub mod digits;
 pub mod docs;
+pub mod files;
 pub mod format;
 pub mod link;
-pub mod output;
 pub mod outputs;
 pub mod pacer;
 

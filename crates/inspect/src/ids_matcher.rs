@@ -71,8 +71,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpswitch_elements_support::cached::{CachedResults, LookupCosts};
+use warpswitch_elements_support::files::{Output, reason};
 use warpswitch_elements_support::link::{link_name, link_of, look};
-use warpswitch_elements_support::output::{Output, reason};
 use warpswitch_graph::language::args::split::{split_words, unquote};
 use warpswitch_graph::language::args::{Args, ArgsError, Raw, Size, Word};
 use warpswitch_graph::{

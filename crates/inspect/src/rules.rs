@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use warpswitch_elements_support::output::reason;
+use warpswitch_elements_support::files::reason;
 use warpswitch_ids::rule::Rules;
 use warpswitch_ids::rule::TEXT_BYTES_MAX;
 use warpswitch_ids::{Engine, RuleText, StatelessEngine, Variables, read_rules};

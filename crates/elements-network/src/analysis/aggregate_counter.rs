@@ -62,8 +62,8 @@ use warpswitch_packet::{Batch, Header, Packet, annotation};
 
 use warpswitch_elements_support::annotation as own_annotation;
 use warpswitch_elements_support::calls::{Due, wrong_call};
+use warpswitch_elements_support::files::{Output, reason};
 use warpswitch_elements_support::format;
-use warpswitch_elements_support::output::{Output, reason};
 
 /// The class.
 pub static CLASS: ElementClass =

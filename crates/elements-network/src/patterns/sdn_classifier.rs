@@ -78,8 +78,8 @@ use super::cache_argument::{CacheUse, EngineCache};
 use super::verdicts::{Verdict, Verdicts};
 use crate::lack::{Lack, Lacking};
 use warpswitch_elements_support::cached::{CachedLookup, CachedResults};
+use warpswitch_elements_support::files::reason;
 use warpswitch_elements_support::link::has_ethernet;
-use warpswitch_elements_support::output::reason;
 use warpswitch_elements_support::outputs;
 
 /// The class.

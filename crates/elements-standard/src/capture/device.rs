@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use warpswitch_elements_support::output::reason;
+use warpswitch_elements_support::files::reason;
 use warpswitch_graph::Context;
 use warpswitch_io::{
     CaptureFormat, CaptureOptions, FRAME_BYTES_MAX, Frame, IoError, IoErrorKind, MEMORY_PREFIX,

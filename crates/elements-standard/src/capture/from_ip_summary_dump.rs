@@ -56,7 +56,7 @@
 use std::net::Ipv4Addr;
 
 use warpswitch_elements_support::annotation as own_annotation;
-use warpswitch_elements_support::output::reason;
+use warpswitch_elements_support::files::reason;
 use warpswitch_graph::language::args::split::{split_words, unquote};
 use warpswitch_graph::language::args::{
     Args, ArgsError, Bytes, Fixed, FromArg, Names, NoNames, Raw,

@@ -55,7 +55,7 @@
 //! ```
 
 use warpswitch_elements_support::annotation as own_annotation;
-use warpswitch_elements_support::output::{Output, reason};
+use warpswitch_elements_support::files::{Output, reason};
 use warpswitch_graph::language::args::split::{split_words, unquote};
 use warpswitch_graph::language::args::{Args, ArgsError, Raw};
 use warpswitch_graph::{

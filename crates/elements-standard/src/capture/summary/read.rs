@@ -688,7 +688,7 @@ impl Draft {
             let pseudo = PseudoHeader::V4 { src: address(at + 12), dst: address(at + 16) };
             pseudo.sum(IpProto(proto), payload.len()).add_bytes(payload).checksum()
         };
-        // A UDP checksum of 0 means that there is none, so 0xffff replaces it.
+        // UDP sends a checksum of 0 as 0xffff: 0 marks a packet without checksum.
         let sum = if proto == UDP && sum == 0 { 0xffff } else { sum };
         self.put(start + place, &sum.to_be_bytes());
     }

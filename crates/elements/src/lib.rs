@@ -3,7 +3,8 @@
 //! | crate | elements |
 //! | --- | --- |
 //! | `elements-standard` | packets of any kind: queues, schedulers, captures, control |
-//! | `elements-network` | headers and flows: Ethernet, IP, rules and routes, NAT, OpenFlow |
+//! | `elements-lookup` | lookups in tables: routes, rules, patterns |
+//! | `elements-network` | headers and flows: Ethernet, IP, NAT, sockets, OpenFlow |
 //!
 //! An element's documentation has fixed headings, which `cargo xtask tidy` checks: *Synopsis*,
 //! *Ports*, *Configuration*, *Handlers*, *Drops*, *Threads*, *Example*. Names, arguments, port
@@ -15,14 +16,19 @@ use warpswitch_graph::{ElementDoc, Registry};
 
 /// All classes.
 pub fn registry() -> Registry {
-    warpswitch_elements_network::register(warpswitch_elements_standard::registry())
+    let registry = warpswitch_elements_lookup::register(warpswitch_elements_standard::registry());
+    warpswitch_elements_network::register(registry)
 }
 
 /// The documentation of the class called `class`.
 ///
 /// Cost: reads the texts, some 300 KB.
 pub fn doc(class: &str) -> Option<ElementDoc> {
-    let all = [warpswitch_elements_standard::DOCS, warpswitch_elements_network::DOCS];
+    let all = [
+        warpswitch_elements_standard::DOCS,
+        warpswitch_elements_lookup::DOCS,
+        warpswitch_elements_network::DOCS,
+    ];
     all.into_iter().find_map(|files| find(files, class))
 }
 

@@ -1,6 +1,6 @@
 //! Address families of route lookups in chains.
 
-use warpswitch_elements_network::route_lookup::PacketAddress;
+use warpswitch_elements_lookup::routes::PacketAddress;
 use warpswitch_packet::{Batch, Column, annotation};
 
 use super::load::Load;

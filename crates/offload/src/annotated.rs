@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn tables_list_all_writers_of_annotations() {
         let mut found = Vec::new();
-        let crates = ["elements-network", "elements-standard"];
+        let crates = ["elements-lookup", "elements-network", "elements-standard"];
         let root_of =
             |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
         let mut folders: Vec<_> = crates.map(|name| (root_of(name), root_of(name))).into();

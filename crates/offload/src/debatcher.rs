@@ -41,7 +41,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpswitch_elements_network::route_lookup::PacketAddress;
+use warpswitch_elements_lookup::routes::PacketAddress;
 use warpswitch_graph::{Context, Element, ElementClass, HandlerError, HandlerSpec, Time};
 use warpswitch_packet::{BATCH_LEN_MAX, Batch, Column, annotation};
 

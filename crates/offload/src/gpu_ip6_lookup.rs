@@ -50,7 +50,7 @@ use warpswitch_graph::ElementClass;
 use super::anno::NUMBER_ANNO;
 use super::device_element::{DeviceClass, Target};
 use super::gpu_route_lookup::GpuRouteLookup;
-use warpswitch_elements_network::LookupIp6Route;
+use warpswitch_elements_lookup::LookupIp6Route;
 
 /// The element class.
 pub static CLASS: ElementClass =

@@ -50,8 +50,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use warpswitch_elements_network::IpLookup;
-use warpswitch_elements_network::route_lookup::{PacketAddress, RouteLookup};
+use warpswitch_elements_lookup::IpLookup;
+use warpswitch_elements_lookup::routes::{PacketAddress, RouteLookup};
 use warpswitch_elements_support::cached::CachedLookup;
 use warpswitch_gpu::routes::{self, HeaderImage, Verdict};
 use warpswitch_gpu::work::Work;

@@ -44,7 +44,7 @@
 //!   -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> out :: Dispatcher;
 //! ```
 
-use warpswitch_elements_network::IpLookup;
+use warpswitch_elements_lookup::IpLookup;
 use warpswitch_graph::ElementClass;
 
 use super::anno::NUMBER_ANNO;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpswitch_elements_network::route_lookup::RouteLookup;
+use warpswitch_elements_lookup::routes::RouteLookup;
 use warpswitch_elements_support::cached::TableVersion;
 use warpswitch_gpu::routes::RouteImage;
 use warpswitch_gpu::work::Work;

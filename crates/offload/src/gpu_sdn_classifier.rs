@@ -44,7 +44,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpswitch_elements_network::{KEYLESS, SdnClassifier};
+use warpswitch_elements_lookup::{KEYLESS, SdnClassifier};
 use warpswitch_elements_support::cached::{CachedLookup, TableVersion};
 use warpswitch_gpu::Algorithm;
 use warpswitch_gpu::chain::SharedLane;

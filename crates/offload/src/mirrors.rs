@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use warpswitch_classify::{BuildOptions, Classifier};
-use warpswitch_elements_network::route_lookup::RouteLookup;
-use warpswitch_elements_network::{RuleChange, SdnClassifier};
+use warpswitch_elements_lookup::routes::RouteLookup;
+use warpswitch_elements_lookup::{RuleChange, SdnClassifier};
 use warpswitch_elements_support::cached::{CachedLookup, TableFollower};
 use warpswitch_gpu::Algorithm;
 use warpswitch_gpu::live::LiveEngine;

@@ -4,8 +4,8 @@
 //! worker finds the fields behind tags, options and extension headers, once for all elements that
 //! share the slice.
 
-use warpswitch_elements_network::frame_key;
-use warpswitch_elements_network::route_lookup::PacketAddress;
+use warpswitch_elements_lookup::frame_key;
+use warpswitch_elements_lookup::routes::PacketAddress;
 use warpswitch_gpu::chain::ALIGN_WORDS;
 use warpswitch_gpu::routes::{self, SLICE_WORDS};
 use warpswitch_packet::{Batch, Column, Header, LentFrames, Packet, annotation};

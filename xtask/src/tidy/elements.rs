@@ -7,7 +7,8 @@ const HEADINGS: [&str; 7] =
     ["Synopsis", "Ports", "Configuration", "Handlers", "Drops", "Threads", "Example"];
 
 /// The crates with elements.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 5] = [
+    "crates/elements-lookup/src/",
     "crates/elements-network/src/",
     "crates/elements-standard/src/",
     "crates/inspect/src/",

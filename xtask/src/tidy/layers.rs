@@ -44,22 +44,6 @@ const BELOW_COMMANDS: &[&str] = &[
     "provenance",
 ];
 
-/// The crates below elements that work with headers and tables: no `gpu`, no `ids`.
-const BELOW_NETWORK: &[&str] = &[
-    "wire",
-    "packet",
-    "rules",
-    "classify",
-    "routes",
-    "scan",
-    "flow",
-    "io",
-    "openflow",
-    "graph",
-    "switch",
-    "elements-support",
-];
-
 /// Every room below the binary.
 const ALL: &[&str] = &[
     "wire",
@@ -79,6 +63,7 @@ const ALL: &[&str] = &[
     "kit",
     "elements-support",
     "elements-standard",
+    "elements-lookup",
     "elements-network",
     "elements",
     "inspect",
@@ -126,11 +111,47 @@ pub const ROOMS: &[Room] = &[
         layer: 6,
         may_import: &["wire", "packet", "io", "graph", "elements-support"],
     },
-    Room { name: "elements-network", layer: 6, may_import: BELOW_NETWORK },
+    Room {
+        name: "elements-lookup",
+        layer: 6,
+        may_import: &[
+            "wire",
+            "packet",
+            "rules",
+            "classify",
+            "routes",
+            "flow",
+            "io",
+            "graph",
+            "elements-support",
+        ],
+    },
+    Room {
+        name: "elements-network",
+        layer: 7,
+        may_import: &[
+            "wire",
+            "packet",
+            "rules",
+            "routes",
+            "io",
+            "openflow",
+            "graph",
+            "switch",
+            "elements-support",
+            "elements-lookup",
+        ],
+    },
     Room {
         name: "elements",
-        layer: 7,
-        may_import: &["graph", "elements-support", "elements-standard", "elements-network"],
+        layer: 8,
+        may_import: &[
+            "graph",
+            "elements-support",
+            "elements-standard",
+            "elements-lookup",
+            "elements-network",
+        ],
     },
     Room {
         name: "inspect",
@@ -152,7 +173,7 @@ pub const ROOMS: &[Room] = &[
             "graph",
             "kit",
             "elements-support",
-            "elements-network",
+            "elements-lookup",
             "inspect",
         ],
     },

@@ -56,7 +56,7 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{self, Ipv4, Ipv4Repr};
 use warpswitch_wire::udp::{self, Udp, UdpRepr};
 
-use super::names::{Port, UDP};
+use warpswitch_elements_lookup::names::{Port, UDP};
 use warpswitch_elements_support::format;
 use warpswitch_elements_support::pacer::Pacer;
 

@@ -41,7 +41,7 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::Ipv4Repr;
 
 use super::ip_encap::encapsulate;
-use super::names::{ICMP_TYPES, icmp_codes, number};
+use warpswitch_elements_lookup::names::{ICMP_TYPES, icmp_codes, number};
 use warpswitch_elements_support::format::parse_seen;
 
 /// The class `ICMPPingEncap`.

@@ -68,8 +68,8 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, OPTIONS_BYTES_MAX};
 
 use super::drop_broadcasts::is_broadcast;
-use super::names::{ICMP_TYPES, icmp_codes, number};
 use super::support::{ipv4, numbers, transport};
+use warpswitch_elements_lookup::names::{ICMP_TYPES, icmp_codes, number};
 use warpswitch_elements_support::format::parse_seen;
 
 /// The class.

@@ -45,7 +45,7 @@ use warpswitch_packet::{Batch, Packet};
 use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4, Ipv4Repr};
 
-use super::names::Protocol;
+use warpswitch_elements_lookup::names::Protocol;
 use warpswitch_elements_support::format::parse_seen;
 
 /// The class.

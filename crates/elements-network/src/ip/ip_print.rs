@@ -53,9 +53,9 @@ use warpswitch_wire::ip::IpProto;
 use warpswitch_wire::ipv4::{HEADER_BYTES, Ipv4};
 use warpswitch_wire::tcp::TcpFlags;
 
-use super::names::{ICMP_TYPES, PROTOCOLS, icmp_codes, name};
 use super::support::{get_u16, get_u32, ipv4, is_fragment, transport};
 use crate::lines::Lines;
+use warpswitch_elements_lookup::names::{ICMP_TYPES, PROTOCOLS, icmp_codes, name};
 use warpswitch_elements_support::digits::{decimal, dotted, fraction};
 use warpswitch_elements_support::format::parse_seen;
 

@@ -1,4 +1,4 @@
-//! IPv4: checks, forwarding, errors, lookups.
+//! IPv4: checks, forwarding, errors.
 
 mod check_ip_header;
 mod check_transport_header;
@@ -15,7 +15,6 @@ mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_input_combo;
-pub(crate) mod ip_lookup;
 mod ip_mirror;
 mod ip_output_combo;
 mod ip_print;
@@ -25,9 +24,7 @@ mod ip_reassembler;
 #[cfg(test)]
 mod ip_reassembler_tests;
 mod mark_ip_header;
-pub(crate) mod names;
 mod ping_statistics;
-mod route_table;
 #[cfg(test)]
 mod router_tests;
 mod set_ip_address;
@@ -39,7 +36,6 @@ mod store_ip_address;
 mod strip_ip_header;
 mod strip_tcp_header;
 pub(crate) mod support;
-mod system_names;
 mod tcp_fragmenter;
 #[cfg(test)]
 mod testing;
@@ -68,12 +64,6 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &ip_fragmenter::CLASS,
     &ip_gw_options::CLASS,
     &ip_input_combo::CLASS,
-    &ip_lookup::DIRECT,
-    &ip_lookup::LINEAR,
-    &ip_lookup::RADIX,
-    &ip_lookup::RANGE,
-    &ip_lookup::SORTED,
-    &ip_lookup::STATIC,
     &ip_mirror::CLASS,
     &ip_output_combo::CLASS,
     &ip_print::CLASS,

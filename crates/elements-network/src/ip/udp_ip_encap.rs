@@ -43,7 +43,7 @@ use warpswitch_wire::ipv4::Ipv4Repr;
 use warpswitch_wire::udp::{HEADER_BYTES, Udp};
 
 use super::ip_encap::{Destination, encapsulate};
-use super::names::{Port, UDP};
+use warpswitch_elements_lookup::names::{Port, UDP};
 use warpswitch_elements_support::format::parse_seen;
 
 /// The class.

@@ -49,8 +49,8 @@ use warpswitch_routes::Prefix;
 use super::neighbour_message::{
     FLAG_OVERRIDE, FLAG_ROUTER, FLAG_SOLICITED, Kind, NeighbourMessage,
 };
-use super::route_table::{key, parse_prefix};
 use super::support::group_ether;
+use warpswitch_elements_lookup::routes::{key, parse_prefix};
 use warpswitch_elements_support::format::parse_seen;
 
 /// The class.

@@ -1,4 +1,4 @@
-//! IPv6 elements: header checks, forwarding, ICMPv6 errors, neighbour discovery, route lookup.
+//! IPv6 elements: header checks, forwarding, ICMPv6 errors, neighbour discovery.
 
 mod check_ip6_header;
 mod check_ip6_mtu;
@@ -11,12 +11,10 @@ mod ip6_mirror;
 mod ip6_nd_advertiser;
 mod ip6_nd_solicitor;
 mod ip6_print;
-pub(crate) mod lookup_ip6_route;
 mod mark_ip6_header;
 mod names;
 mod neighbour_message;
 mod neighbours;
-mod route_table;
 mod set_icmp6_checksum;
 mod support;
 #[cfg(test)]
@@ -40,7 +38,6 @@ pub(crate) const CLASSES: &[&ElementClass] = &[
     &ip6_nd_advertiser::CLASS,
     &ip6_nd_solicitor::CLASS,
     &ip6_print::CLASS,
-    &lookup_ip6_route::CLASS,
     &mark_ip6_header::CLASS,
     &set_icmp6_checksum::CLASS,
 ];

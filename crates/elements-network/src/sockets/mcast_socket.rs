@@ -48,7 +48,7 @@ use warpswitch_graph::{ConfigureContext, ElementClass};
 
 use super::socket::Socket;
 use super::traffic::REASONS;
-use crate::ip::names::{Port, UDP};
+use warpswitch_elements_lookup::names::{Port, UDP};
 
 /// The class.
 pub static CLASS: ElementClass =

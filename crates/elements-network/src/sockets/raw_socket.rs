@@ -49,7 +49,7 @@ use warpswitch_graph::{ConfigureContext, ElementClass};
 
 use super::socket::Socket;
 use super::traffic::RAW_REASONS;
-use crate::ip::names::{self, Port, TCP, UDP};
+use warpswitch_elements_lookup::names::{self, Port, TCP, UDP};
 
 /// The class.
 pub static CLASS: ElementClass =

@@ -83,8 +83,8 @@ use warpswitch_graph::{
 use warpswitch_packet::Batch;
 
 use super::traffic::{HANDLERS, REASONS, Traffic};
-use crate::ip::ip_lookup::IpLookup;
-use crate::ip::names::{Port, TCP, UDP};
+use warpswitch_elements_lookup::IpLookup;
+use warpswitch_elements_lookup::names::{Port, TCP, UDP};
 
 /// The class.
 pub static CLASS: ElementClass =

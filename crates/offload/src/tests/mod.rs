@@ -16,7 +16,7 @@ use warpswitch_graph::{Host, Router, RouterOptions, Time, language};
 use warpswitch_io::{CaptureFormat, CaptureWriter};
 use warpswitch_rules::generate::Prng;
 
-use warpswitch_elements_network::testing;
+use warpswitch_elements_lookup::testing;
 
 use super::Offload;
 

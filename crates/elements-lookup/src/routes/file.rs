@@ -22,10 +22,10 @@ use warpswitch_elements_support::files::reason;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A route of a file: prefix, gateway, output.
-pub(crate) type FileRoute<A> = (Prefix<A>, Option<A>, u32);
+pub(super) type FileRoute<A> = (Prefix<A>, Option<A>, u32);
 
 /// A file of routes, as arguments name it.
-pub(crate) struct RouteFile {
+pub(super) struct RouteFile {
     path: String,
     syntax: Syntax,
     devices: Vec<Word>,
@@ -33,7 +33,7 @@ pub(crate) struct RouteFile {
 
 impl RouteFile {
     /// Reads `FILE`, `FORMAT` and `DEVICES`; none if no file is named.
-    pub(crate) fn named(args: &mut Args<'_>) -> Option<Self> {
+    pub(super) fn named(args: &mut Args<'_>) -> Option<Self> {
         let (mut path, mut format) = (String::new(), Word("click".into()));
         let mut devices = Vec::<Word>::new();
         args.read("FILE", &mut path).read("FORMAT", &mut format).read("DEVICES", &mut devices);
@@ -52,7 +52,7 @@ impl RouteFile {
 
     /// Reads the routes; errors are reported to `args`. `output_of` returns the output through
     /// which a neighbour is reached.
-    pub(crate) fn routes<A: Address>(
+    pub(super) fn routes<A: Address>(
         &self,
         args: &mut Args<'_>,
         output_of: impl Fn(A) -> Option<u32>,

@@ -7,12 +7,13 @@
 
 use warpswitch_graph::language::args::{ArgError, FromArg, Names, Word};
 
-use super::system_names::SystemNames;
+use crate::system_names::SystemNames;
 
-pub(crate) type Table<N = u8> = &'static [(&'static str, N)];
+/// Names and their numbers.
+pub type Table<N = u8> = &'static [(&'static str, N)];
 
 /// Types of ICMP messages.
-pub(crate) const ICMP_TYPES: Table = &[
+pub const ICMP_TYPES: Table = &[
     ("echo-reply", 0),
     ("unreachable", 3),
     ("sourcequench", 4),
@@ -31,7 +32,7 @@ pub(crate) const ICMP_TYPES: Table = &[
 ];
 
 /// Protocols over IP that Click names.
-pub(crate) const PROTOCOLS: Table = &[
+pub const PROTOCOLS: Table = &[
     ("icmp", 1),
     ("igmp", 2),
     ("ipip", 4),
@@ -43,7 +44,7 @@ pub(crate) const PROTOCOLS: Table = &[
 ];
 
 /// Other common protocols over IP, by the names of IANA's registry.
-pub(crate) const COMMON_PROTOCOLS: Table = &[
+pub const COMMON_PROTOCOLS: Table = &[
     ("hopopt", 0),
     ("ggp", 3),
     ("egp", 8),
@@ -71,7 +72,7 @@ pub(crate) const COMMON_PROTOCOLS: Table = &[
 ];
 
 /// Codes of ICMP messages of a type.
-pub(super) fn icmp_codes(kind: u8) -> Table {
+pub fn icmp_codes(kind: u8) -> Table {
     match kind {
         3 => &[
             ("net", 0),
@@ -99,7 +100,7 @@ pub(super) fn icmp_codes(kind: u8) -> Table {
 }
 
 /// Ports of TCP and UDP that Click names.
-pub(crate) const PORTS: Table<u16> = &[
+pub const PORTS: Table<u16> = &[
     ("echo", 7),
     ("discard", 9),
     ("daytime", 13),
@@ -137,7 +138,7 @@ pub(crate) const PORTS: Table<u16> = &[
 ];
 
 /// Ports of other common services, by the names of IANA's registry.
-pub(crate) const COMMON_PORTS: Table<u16> = &[
+pub const COMMON_PORTS: Table<u16> = &[
     ("tcpmux", 1),
     ("time", 37),
     ("whois", 43),
@@ -181,9 +182,9 @@ pub(crate) const COMMON_PORTS: Table<u16> = &[
 ];
 
 /// The protocol number of TCP.
-pub(crate) const TCP: u8 = 6;
+pub const TCP: u8 = 6;
 /// The protocol number of UDP.
-pub(crate) const UDP: u8 = 17;
+pub const UDP: u8 = 17;
 
 /// The number that `table` has for `name`.
 fn number_in<N: Copy>(table: Table<N>, name: &str) -> Option<N> {
@@ -191,41 +192,41 @@ fn number_in<N: Copy>(table: Table<N>, name: &str) -> Option<N> {
 }
 
 /// The port called `name` of `PROTOCOL`, which is [`TCP`] or [`UDP`], without those of the system.
-pub(crate) fn portable_port<const PROTOCOL: u8>(name: &str, names: &dyn Names) -> Option<u16> {
+pub fn portable_port<const PROTOCOL: u8>(name: &str, names: &dyn Names) -> Option<u16> {
     let configured = if PROTOCOL == TCP { names.tcp_port(name) } else { names.udp_port(name) };
     let known = || number_in(PORTS, name).or_else(|| number_in(COMMON_PORTS, name));
     configured.or_else(known)
 }
 
 /// The port called `name` of `PROTOCOL`, which is [`TCP`] or [`UDP`].
-pub(crate) fn port<const PROTOCOL: u8>(name: &str, names: &dyn Names) -> Option<u16> {
+pub fn port<const PROTOCOL: u8>(name: &str, names: &dyn Names) -> Option<u16> {
     let system = || SystemNames::get().port(PROTOCOL, name);
     portable_port::<PROTOCOL>(name, names).or_else(system)
 }
 
 /// The protocol over IP called `name`, without those of the system.
-pub(crate) fn portable_protocol(name: &str) -> Option<u8> {
+pub fn portable_protocol(name: &str) -> Option<u8> {
     number_in(PROTOCOLS, name).or_else(|| number_in(COMMON_PROTOCOLS, name))
 }
 
 /// The protocol over IP called `name`.
-pub(crate) fn protocol(name: &str) -> Option<u8> {
+pub fn protocol(name: &str) -> Option<u8> {
     portable_protocol(name).or_else(|| SystemNames::get().protocol(name))
 }
 
 /// The number that is called `name` in `table`, or that `name` is.
-pub(super) fn number(table: Table, name: &str, names: &dyn Names) -> Result<u8, ArgError> {
+pub fn number(table: Table, name: &str, names: &dyn Names) -> Result<u8, ArgError> {
     number_in(table, name).map_or_else(|| u8::from_arg(name, names), Ok)
 }
 
 /// What `number` is called in `table`.
-pub(crate) fn name(table: Table, number: u8) -> Option<&'static str> {
+pub fn name(table: Table, number: u8) -> Option<&'static str> {
     table.iter().find(|&&(_, known)| known == number).map(|&(name, _)| name)
 }
 
 /// A port of `PROTOCOL`, which is [`TCP`] or [`UDP`], by number or name.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Port<const PROTOCOL: u8>(pub(crate) u16);
+pub struct Port<const PROTOCOL: u8>(pub u16);
 
 impl<const PROTOCOL: u8> FromArg for Port<PROTOCOL> {
     const EXPECTED: &str = "a port, as 80 or http";
@@ -238,7 +239,7 @@ impl<const PROTOCOL: u8> FromArg for Port<PROTOCOL> {
 
 /// A protocol by number or name.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Protocol(pub(crate) u8);
+pub struct Protocol(pub u8);
 
 impl FromArg for Protocol {
     fn from_arg(text: &str, names: &dyn Names) -> Result<Self, ArgError> {

@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-use super::names::{TCP, UDP};
+use crate::names::{TCP, UDP};
 
 /// The most bytes that are read of a file. IANA's whole registry has 1 MiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The names of one machine.
 #[derive(Debug, Default)]
-pub(super) struct SystemNames {
+pub(crate) struct SystemNames {
     tcp_ports: BTreeMap<String, u16>,
     udp_ports: BTreeMap<String, u16>,
     protocols: BTreeMap<String, u8>,
@@ -24,7 +24,7 @@ pub(super) struct SystemNames {
 
 impl SystemNames {
     /// The names of this machine, read on the first call.
-    pub(super) fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static NAMES: OnceLock<SystemNames> = OnceLock::new();
         NAMES.get_or_init(|| Self::parse(&read("/etc/services"), &read("/etc/protocols")))
     }
@@ -48,7 +48,7 @@ impl SystemNames {
     }
 
     /// The port called `name` of `protocol`, which is TCP or UDP.
-    pub(super) fn port(&self, protocol: u8, name: &str) -> Option<u16> {
+    pub(crate) fn port(&self, protocol: u8, name: &str) -> Option<u16> {
         match protocol {
             TCP => self.tcp_ports.get(name).copied(),
             UDP => self.udp_ports.get(name).copied(),
@@ -57,7 +57,7 @@ impl SystemNames {
     }
 
     /// The protocol over IP called `name`.
-    pub(super) fn protocol(&self, name: &str) -> Option<u8> {
+    pub(crate) fn protocol(&self, name: &str) -> Option<u8> {
         self.protocols.get(name).copied()
     }
 }

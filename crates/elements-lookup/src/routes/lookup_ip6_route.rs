@@ -50,11 +50,11 @@ use warpswitch_graph::{
 use warpswitch_packet::Batch;
 use warpswitch_routes::{NextHop, Prefix, RouteChange};
 
-use super::route_table::{Hop, RouteTable, Written, key, parse_prefix};
-use crate::copies::own;
+use super::copies::own;
+use super::file::RouteFile;
+use super::ip6_table::{Hop, RouteTable, Written, key, parse_prefix};
+use super::lookup::{PacketAddress, RouteLookup};
 use crate::lack::{Lack, Lacking};
-use crate::route_file::RouteFile;
-use crate::route_lookup::{PacketAddress, RouteLookup};
 use warpswitch_elements_support::cached::{CachedLookup, CachedResults};
 use warpswitch_elements_support::format::parse_seen;
 use warpswitch_elements_support::outputs;
@@ -349,7 +349,7 @@ impl RouteLookup for LookupIp6Route {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{errors, run};
+    use crate::testing::{errors_with, run_with};
 
     /// Where packets to `destination` leave, and for whom.
     fn way(routes: &str, destination: &str) -> Option<(String, String)> {
@@ -357,7 +357,7 @@ mod tests {
             "InfiniteSource(LIMIT 3, BURST 3) -> SetIP6Address({destination})
              -> rt :: LookupIP6Route({routes}) -> Show(0); rt[1] -> Show(1); rt[2] -> Show(2);"
         );
-        let (shown, ..) = run(&config);
+        let (shown, ..) = run_with(&crate::registry(), &config);
         assert!(shown.is_empty() || shown.len() == 3, "all go the same way");
         shown.first().map(|shown| (shown.label.clone(), shown.dst6().to_string()))
     }
@@ -380,7 +380,7 @@ mod tests {
     fn tables_are_read_and_changed() {
         let config = "Idle -> rt :: LookupIP6Route(2001:db8::1/32 1, ::/0 fe80::1 0);
             rt[0] -> Discard; rt[1] -> Discard;";
-        let (_, _, mut router) = run(config);
+        let (_, _, mut router) = run_with(&crate::registry(), config);
         let mut read = |handler: &str| router.read(handler).expect("it is there");
         assert_eq!(read("rt.table"), "# Active routes\n2001:db8::/32\t::\t1\n::/0\tfe80::1\t0\n");
         assert_eq!(
@@ -411,8 +411,10 @@ mod tests {
 
     #[test]
     fn what_is_no_route_is_told() {
-        let errors =
-            errors("Idle -> rt :: LookupIP6Route(::/0 1, 2001:db8::1 0, ::/0 ::1 x) -> Discard;");
+        let errors = errors_with(
+            &crate::registry(),
+            "Idle -> rt :: LookupIP6Route(::/0 1, 2001:db8::1 0, ::/0 ::1 x) -> Discard;",
+        );
         for line in [
             "argument 2 should be DADDR/MASK [GW] OUTPUT",
             "argument 3 should be DADDR/MASK [GW] OUTPUT",

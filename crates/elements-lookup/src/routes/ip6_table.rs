@@ -60,12 +60,12 @@ impl Written {
 }
 
 /// Reads an address, with a mask or without.
-pub(super) fn parse_prefix(text: &str, names: &dyn Names) -> Option<Ipv6Prefix> {
+pub fn parse_prefix(text: &str, names: &dyn Names) -> Option<Ipv6Prefix> {
     BareIpv6Prefix::from_arg(text.trim(), names).ok().map(|bare| bare.0)
 }
 
 /// The key of a prefix in the table.
-pub(super) fn key(prefix: Ipv6Prefix) -> Prefix<u128> {
+pub fn key(prefix: Ipv6Prefix) -> Prefix<u128> {
     Prefix::containing(u128::from(prefix.address), prefix.len)
 }
 

@@ -62,11 +62,11 @@ use warpswitch_graph::{
 use warpswitch_packet::{Batch, Column, annotation};
 use warpswitch_routes::{NextHop, Prefix, RouteChange};
 
-use super::route_table::{Hop, Refused, RouteTable, Written, route_text};
-use crate::copies::own;
+use super::copies::own;
+use super::file::RouteFile;
+use super::ip_table::{Hop, Refused, RouteTable, Written, route_text};
+use super::lookup::{PacketAddress, RouteLookup};
 use crate::lack::{Lack, Lacking};
-use crate::route_file::RouteFile;
-use crate::route_lookup::{PacketAddress, RouteLookup};
 use warpswitch_elements_support::cached::{CachedLookup, CachedResults};
 use warpswitch_elements_support::format::parse_seen;
 use warpswitch_elements_support::outputs;
@@ -165,7 +165,7 @@ impl IpLookup {
     }
 
     /// Whether there is a route to `address`.
-    pub(crate) fn has_route(&self, address: Ipv4Addr) -> bool {
+    pub fn has_route(&self, address: Ipv4Addr) -> bool {
         let mut found = [NextHop::NONE];
         self.table.lookup(&[u32::from(address)], &mut found);
         self.table.hop(found[0]).is_some()
@@ -574,7 +574,7 @@ mod tests {
         _ = std::fs::remove_dir_all(&folder);
     }
 
-    use super::super::testing::{ipv4, run, source};
+    use crate::testing::{ipv4, run_with, source};
     use warpswitch_graph::Router;
     use warpswitch_graph::simulate::router;
 
@@ -695,7 +695,7 @@ mod tests {
              -> r :: StaticIPLookup(10.0.0.0/24 0, 10.0/16 10.9.9.9 1, 0.0.0.0/32 0)
              -> Show(0); r[1] -> Show(1); {sources}"
         );
-        let (shown, said, mut router) = run(&config);
+        let (shown, said, mut router) = run_with(&crate::registry(), &config);
         let mut came: Vec<_> =
             shown.iter().map(|shown| (shown.label.clone(), shown.dst().to_string())).collect();
         came.sort();

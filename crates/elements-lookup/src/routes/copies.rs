@@ -7,6 +7,6 @@ use std::sync::Arc;
 ///
 /// # Panics
 /// If a copy is left.
-pub(crate) fn own<T>(shared: &mut Arc<T>) -> &mut T {
+pub(super) fn own<T>(shared: &mut Arc<T>) -> &mut T {
     Arc::get_mut(shared).expect("copies are gone when an element changes")
 }

@@ -4,7 +4,7 @@ use warpswitch_graph::language::args::Names;
 use warpswitch_graph::language::nearest;
 
 use super::program::{Place, Region};
-use crate::ip::names;
+use crate::names;
 
 /// Numbers of protocols that stand for more than one.
 pub(super) const TCP_OR_UDP: u32 = 256;

@@ -26,14 +26,20 @@ pub fn whole_pages(words: usize) -> usize {
 /// waits for it, and none need be there.
 #[inline(always)]
 pub fn prefetch<T>(items: &[T], idx: usize) {
+    prefetch_at(items.as_ptr().wrapping_add(idx));
+}
+
+/// The same for the line of an address, which may be any.
+#[inline(always)]
+pub fn prefetch_at<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that the program could see; any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(idx).cast());
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (items, idx);
+    let _ = at;
 }
 
 /// Shared words of a fixed number, zero at first.

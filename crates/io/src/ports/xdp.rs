@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpswitch_packet::{
     Batch, Header, LinkState, Packet, PacketType, Pool, RxCounts, RxPort, Transmitted, TxCounts,
@@ -27,6 +27,12 @@ use crate::sys::xsk::{self, FRAME_BYTES_MAX, XdpSocket};
 const RELEASE: Duration = Duration::from_secs(1);
 /// Times that it is tried in the meantime.
 const RELEASE_LOOKS: u32 = 100;
+/// Time from a small burst to the next look at the ring. A look moves the memory of the ring away
+/// from the core that runs the kernel's side, which costs time there; frames that arrive meanwhile
+/// come in one burst.
+const REST: Duration = Duration::from_micros(5);
+/// Frames of a burst that is not small, behind which there may be more.
+const LARGE_BURST: usize = 32;
 
 /// An interface: what its queues share.
 #[derive(Debug)]
@@ -141,6 +147,8 @@ pub(super) struct Xdp {
     tx: TxCounts,
     /// Drops of sockets that were replaced.
     dropped: u64,
+    /// No look at the receive ring before.
+    rests_until: Instant,
 }
 
 impl Xdp {
@@ -157,7 +165,7 @@ impl Xdp {
         }
         let queue = opened?;
         let (rx, tx) = (RxCounts::default(), TxCounts::default());
-        Ok(Self { interface, number, queue, rx, tx, dropped: 0 })
+        Ok(Self { interface, number, queue, rx, tx, dropped: 0, rests_until: Instant::now() })
     }
 
     /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
@@ -212,10 +220,18 @@ fn accept(frame: &[u8], pool: &mut Pool, rx: &mut RxCounts) -> Packet {
 
 impl RxPort for XdpPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let Xdp { queue, rx, .. } = &mut *self.lock();
+        let Xdp { queue, rx, rests_until, .. } = &mut *self.lock();
         // The kernel may have had no room for all when they were sent.
         queue.socket.flush();
-        queue.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)))
+        let now = Instant::now();
+        if now < *rests_until {
+            return 0;
+        }
+        let count = queue.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)));
+        if count < LARGE_BURST.min(frames_max) {
+            *rests_until = now + REST;
+        }
+        count
     }
 
     fn device(&self) -> String {

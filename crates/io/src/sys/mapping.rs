@@ -11,6 +11,8 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use warpswitch_packet::pages::prefetch_at;
+
 /// A shared mapping of a descriptor.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -74,6 +76,12 @@ impl Mapping {
     #[inline]
     pub(crate) fn store(&self, at: usize, value: u32) {
         self.word(at).store(value, Ordering::Release);
+    }
+
+    /// Asks for the line at `at`; nothing waits for it.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) {
+        prefetch_at(self.at(at, 1).as_ptr());
     }
 
     /// Its address, for the kernel.

@@ -38,6 +38,10 @@ const ENTRIES: u32 = 2048;
 const ADDRESS_BYTES: usize = size_of::<u64>();
 /// Frames that the kernel sends in one call.
 const KERNEL_BURST: u32 = 32;
+/// Frames of a burst whose memory is asked for ahead: the kernel wrote them on another core.
+const FRAMES_AHEAD: usize = 8;
+/// Bytes of them that are asked for.
+const BYTES_AHEAD: u64 = 128;
 /// Bytes of a descriptor in the receive and the transmit ring.
 const DESCRIPTOR_BYTES: usize = size_of::<libc::xdp_desc>();
 
@@ -176,7 +180,11 @@ impl XdpSocket {
     /// Passes up to `frames_max` received frames to `take`; returns how many there were.
     pub(crate) fn receive(&mut self, frames_max: usize, mut take: impl FnMut(&[u8])) -> usize {
         let count = (self.receive.filled() as usize).min(frames_max);
-        for _ in 0..count {
+        (0..count.min(FRAMES_AHEAD)).for_each(|frame| self.ask_ahead(frame));
+        for number in 0..count {
+            if number + FRAMES_AHEAD < count {
+                self.ask_ahead(FRAMES_AHEAD);
+            }
             let entry = self.receive.entry(self.receive.own, DESCRIPTOR_BYTES);
             let address = self.receive.memory.load_long(entry);
             let bytes = self.receive.memory.load(entry + 8) as usize;
@@ -195,6 +203,15 @@ impl XdpSocket {
             }
         }
         count
+    }
+
+    /// Asks for the memory of the received frame that is read behind `frames` others.
+    #[inline]
+    fn ask_ahead(&self, frames: usize) {
+        let index = self.receive.own.wrapping_add(frames as u32);
+        let entry = self.receive.entry(index, DESCRIPTOR_BYTES);
+        let address = self.receive.memory.load_long(entry);
+        (0..BYTES_AHEAD).step_by(64).for_each(|at| self.area.prefetch((address + at) as usize));
     }
 
     /// Sends the first of `frames`, none longer than [`FRAME_BYTES_MAX`]; returns how many it took.

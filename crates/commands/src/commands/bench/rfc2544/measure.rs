@@ -69,6 +69,7 @@ impl<'a> Bench<'a> {
         let mut report = Report {
             device,
             trial_s: self.args.trial.as_secs_f64(),
+            repeat: self.args.repeat,
             latency_trials: self.args.latency_trials,
             loss_ratio_max: self.args.loss_ratio,
             sizes: Vec::new(),
@@ -153,6 +154,7 @@ impl<'a> Bench<'a> {
             pps_min: FRAMES_MIN / args.trial.as_secs_f64().max(1e-3),
             width: args.precision.max(1e-4),
             trial: args.trial,
+            repeat: args.repeat,
         };
         let mut measure = |pps: f64, time| {
             self.progress.say(format!("{size} bytes: throughput, {}", rate(pps)));

@@ -40,7 +40,7 @@ behind '--'.
 
 The highest rate is what the sender reaches without a pace, or --rate-max. Throughput is searched \
 by bisection, first with short trials and then with full ones, as in MLRsearch (an IETF draft); \
-the result has passed a full trial. A rate that sender or sink cannot keep fails, and the report \
+the result has passed --repeat full trials in sequence. A rate that sender or sink cannot keep fails, and the report \
 names them as the limit. Frames have one direction and --flows flows.
 
 Sender, sink and a local device share the processors of this machine. Then figures show changes \
@@ -102,6 +102,10 @@ pub struct BenchRfc2544Args {
     /// Duration of a full trial; RFC 2544 requires 60s
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10s")]
     trial: Duration,
+
+    /// Number of full trials that a rate must pass, one after the other, to be the throughput
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
+    repeat: usize,
 
     /// Number of trials of latency, whose medians are reported; RFC 2544 requires 20
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "5")]

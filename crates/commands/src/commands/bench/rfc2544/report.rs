@@ -15,6 +15,8 @@ pub struct Report {
     /// The device under test, for people.
     pub device: String,
     pub trial_s: f64,
+    /// Full trials that a rate had to pass.
+    pub repeat: usize,
     /// Trials of latency at each load.
     pub latency_trials: usize,
     pub loss_ratio_max: f64,
@@ -272,6 +274,7 @@ pub mod tests {
         Report {
             device: "eth0 to eth1".into(),
             trial_s: 10.0,
+            repeat: 1,
             latency_trials: 5,
             loss_ratio_max: 0.0,
             sizes: vec![size("64", 500_000.0), size("IMIX", 400_000.0)],

@@ -7,14 +7,16 @@
 //! ```
 //! Phases follow MLRsearch (draft-ietf-bmwg-mlrsearch): most bisection is done by short trials, and
 //! both bounds of a phase are valid for the trial duration of that phase. A bound that does not
-//! hold is moved outwards until it does.
+//! hold is moved outwards until it does. A rate passes the last phase if several full trials pass,
+//! one after the other: a device whose capacity varies passes a single trial at rates that it does
+//! not keep.
 //!
-//! Simplified: one goal, one trial per rate and duration, no exceed ratio.
+//! Simplified: one goal, whose exceed ratio is 0: one failed trial fails the rate.
 
 use std::time::Duration;
 
-/// Trials of one search, a bound for devices that change while they are measured.
-const TRIALS_MAX: usize = 60;
+/// Rates of one search, a bound for devices that change while they are measured.
+const RATES_MAX: usize = 60;
 /// Parts of a full trial that the phases last, and the distance of their bounds in widths.
 const PHASES: [(f64, f64); 3] = [(0.1, 4.0), (0.35, 2.0), (1.0, 1.0)];
 
@@ -61,6 +63,19 @@ pub struct Goal {
     pub width: f64,
     /// Duration of a full trial.
     pub trial: Duration,
+    /// Full trials that a rate must pass.
+    pub repeat: usize,
+}
+
+/// A phase of a search.
+#[derive(Clone, Copy, Debug)]
+struct Phase {
+    /// Duration of its trials.
+    duration: Duration,
+    /// Relative distance of the bounds at its end.
+    width: f64,
+    /// Trials that a rate must pass.
+    repeat: usize,
 }
 
 /// A search in progress.
@@ -71,6 +86,7 @@ struct Search<'a, E> {
     /// A rate that fails, and the duration of that trial.
     high: Option<(f64, Duration)>,
     limit: Limit,
+    rates: usize,
     trials: usize,
     measure: &'a mut dyn FnMut(f64, Duration) -> Result<Passed, E>,
 }
@@ -84,21 +100,26 @@ pub fn search<E>(
     measure: &mut dyn FnMut(f64, Duration) -> Result<Passed, E>,
 ) -> Result<Throughput, E> {
     let limit = Limit::Tester;
-    let mut search = Search { goal, low: goal.pps_max, high: None, limit, trials: 0, measure };
+    let low = goal.pps_max;
+    let mut search = Search { goal, low, high: None, limit, rates: 0, trials: 0, measure };
     for (part, widths) in PHASES {
-        search.phase(goal.trial.mul_f64(part), goal.width * widths)?;
+        search.run(Phase {
+            duration: goal.trial.mul_f64(part),
+            width: goal.width * widths,
+            repeat: if part < 1.0 { 1 } else { goal.repeat },
+        })?;
     }
     Ok(Throughput { pps: search.low, limit: search.limit, trials: search.trials })
 }
 
 impl<E> Search<'_, E> {
-    /// Makes both bounds hold for `duration`, then bisects.
-    fn phase(&mut self, duration: Duration, width: f64) -> Result<(), E> {
-        self.confirm_low(duration, width)?;
-        self.confirm_high(duration, width)?;
+    /// Makes both bounds hold for `phase`, then bisects.
+    fn run(&mut self, phase: Phase) -> Result<(), E> {
+        self.confirm_low(phase)?;
+        self.confirm_high(phase)?;
         while let Some((high, _)) = self.high {
-            let is_close = high - self.low <= width * high || high <= self.goal.pps_min;
-            if is_close || self.trials >= TRIALS_MAX {
+            let is_close = high - self.low <= phase.width * high || high <= self.goal.pps_min;
+            if is_close || self.rates >= RATES_MAX {
                 break;
             }
             // In ratios the middle is the geometric mean; from zero there is none.
@@ -106,7 +127,7 @@ impl<E> Search<'_, E> {
                 true => (self.low * high).sqrt(),
                 false => high / 2.0,
             };
-            if self.passes(middle, duration)? {
+            if self.passes(middle, phase)? {
                 self.low = middle;
             }
         }
@@ -114,11 +135,11 @@ impl<E> Search<'_, E> {
     }
 
     /// Moves the lower bound down until it passes.
-    fn confirm_low(&mut self, duration: Duration, width: f64) -> Result<(), E> {
-        let mut step = width;
-        while self.low > 0.0 && !self.passes(self.low, duration)? {
+    fn confirm_low(&mut self, phase: Phase) -> Result<(), E> {
+        let mut step = phase.width;
+        while self.low > 0.0 && !self.passes(self.low, phase)? {
             let next = self.low * (1.0 - step.min(0.5));
-            let is_over = next < self.goal.pps_min || self.trials >= TRIALS_MAX;
+            let is_over = next < self.goal.pps_min || self.rates >= RATES_MAX;
             self.low = if is_over { 0.0 } else { next };
             step *= 2.0;
         }
@@ -126,11 +147,11 @@ impl<E> Search<'_, E> {
     }
 
     /// Moves the upper bound up until it fails; without one, the lower one is the maximum.
-    fn confirm_high(&mut self, duration: Duration, width: f64) -> Result<(), E> {
-        let mut step = width;
+    fn confirm_high(&mut self, phase: Phase) -> Result<(), E> {
+        let mut step = phase.width;
         while let Some((high, measured)) = self.high {
-            let holds = measured == duration || self.trials >= TRIALS_MAX;
-            if holds || !self.passes(high, duration)? {
+            let holds = measured == phase.duration || self.rates >= RATES_MAX;
+            if holds || !self.passes(high, phase)? {
                 break;
             }
             self.low = high;
@@ -144,16 +165,20 @@ impl<E> Search<'_, E> {
         Ok(())
     }
 
-    /// Runs a trial; a failed rate becomes the upper bound.
-    fn passes(&mut self, pps: f64, duration: Duration) -> Result<bool, E> {
-        self.trials += 1;
-        let passed = (self.measure)(pps, duration)?;
-        if passed != Passed::Yes {
-            self.high = Some((pps, duration));
-            let is_tester = passed == Passed::TesterTooSlow;
-            self.limit = if is_tester { Limit::Tester } else { Limit::Device };
+    /// Runs trials until one fails; a failed rate becomes the upper bound.
+    fn passes(&mut self, pps: f64, phase: Phase) -> Result<bool, E> {
+        self.rates += 1;
+        for _ in 0..phase.repeat {
+            self.trials += 1;
+            let passed = (self.measure)(pps, phase.duration)?;
+            if passed != Passed::Yes {
+                self.high = Some((pps, phase.duration));
+                let is_tester = passed == Passed::TesterTooSlow;
+                self.limit = if is_tester { Limit::Tester } else { Limit::Device };
+                return Ok(false);
+            }
         }
-        Ok(passed == Passed::Yes)
+        Ok(true)
     }
 }
 
@@ -163,8 +188,13 @@ mod tests {
 
     use super::*;
 
-    const GOAL: Goal =
-        Goal { pps_max: 1e6, pps_min: 10.0, width: 0.01, trial: Duration::from_secs(10) };
+    const GOAL: Goal = Goal {
+        pps_max: 1e6,
+        pps_min: 10.0,
+        width: 0.01,
+        trial: Duration::from_secs(10),
+        repeat: 1,
+    };
 
     /// Searches with a device whose capacity depends on the duration of a trial.
     fn find(capacity: impl Fn(Duration) -> f64) -> Throughput {
@@ -211,10 +241,24 @@ mod tests {
     }
 
     #[test]
+    fn repeated_trials_find_what_a_device_always_keeps() {
+        // Every fifth full trial meets a slow moment of the device.
+        let mut number = 0;
+        let mut measure = |pps, duration| {
+            let is_slow = duration == GOAL.trial && number % 5 == 4;
+            number += usize::from(duration == GOAL.trial);
+            let capacity = if is_slow { 300_000.0 } else { 500_000.0 };
+            Ok::<_, Infallible>(if pps <= capacity { Passed::Yes } else { Passed::No })
+        };
+        let Ok(found) = search(Goal { repeat: 5, ..GOAL }, &mut measure);
+        assert!(found.pps <= 300_000.0 && found.pps >= 0.98 * 300_000.0, "{found:?}");
+    }
+
+    #[test]
     fn a_device_that_always_loses_has_no_throughput() {
         let found = find(|_| 0.0);
         assert_eq!((found.pps, found.limit), (0.0, Limit::Device));
-        assert!(found.trials < TRIALS_MAX, "{found:?}");
+        assert!(found.trials < RATES_MAX, "{found:?}");
     }
 
     #[test]
@@ -226,6 +270,6 @@ mod tests {
             Ok::<_, Infallible>(if passed { Passed::Yes } else { Passed::No })
         };
         let Ok(found) = search(GOAL, &mut measure);
-        assert!(found.trials <= TRIALS_MAX + 3, "{found:?}");
+        assert!(found.trials <= RATES_MAX + 3, "{found:?}");
     }
 }

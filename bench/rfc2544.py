@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Measures forwarders, routers and firewalls as RFC 2544 does: ours, the kernel, Open vSwitch.
 
-    sudo bench/rfc2544.py WARPSWITCH [--sizes 64,512,1518,IMIX] [--trial 1s] [--repeat 10] [--only NAME,...]
-                          [--sustain 60s] [--tester-cores 0] [--realtime] [--out FOLDER]
+    sudo bench/rfc2544.py WARPSWITCH [--sizes 64,512,1518,IMIX] [--trial 1s] [--repeat 10]
+                          [--only NAME,...] [--sustain 60s] [--tester-cores 0] [--realtime]
+                          [--out FOLDER]
 
     sender ─► left │ rx ─► device under test ─► tx │ right ─► sink
           tester   │            core 1             │   the same tester
 
 One tester, `warpswitch bench rfc2544`, measures all devices, one after the other: throughput,
 and latency at the throughput and at half of it. The throughput has passed --repeat trials in
-sequence, as the capacity of a device varies on shared machines. With --sustain ours then get 90 % of their
-throughput for so long, with 64 bytes and IMIX, and must lose nothing. Devices run on core 1,
-the tester where the scheduler puts it; the kernel forwards on the cores of sender and sink.
-With --tester-cores 0, or 2-15 where there are so many, the tester keeps off core 1, so latency
-is less that of the scheduler, and the kernel forwards on the tester's cores only. With
+sequence, as the capacity of a device varies on shared machines. With --sustain ours then get
+90 % of their throughput for so long, with 64 bytes and IMIX, and must lose nothing. Devices run
+on core 1, the tester where the scheduler puts it; the kernel forwards on the cores of sender and
+sink. With --tester-cores 0, or 2-15 where there are so many, the tester keeps off core 1, so
+latency is less that of the scheduler, and the kernel forwards on the tester's cores only. With
 --realtime ours goes before all else on its core (`chrt`), as on a core of its own; not Open
 vSwitch, whose busy threads would not let its others run. With --out FOLDER the results are
 written to rfc2544.csv and sustain.csv there.

@@ -19,6 +19,7 @@
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::packet::Packet;
@@ -181,6 +182,12 @@ pub trait RxPort: Send {
     /// None for a port whose frames the caller itself puts in or makes.
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
         None
+    }
+
+    /// How long to leave a port alone that had only a few frames, where each look takes time of the
+    /// sender. Frames that arrive meanwhile come in one burst.
+    fn rest(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Checks the link. Opens an interface again that was removed and added. Takes some

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use warpswitch_io::{IoError, PortTable};
 use warpswitch_packet::{
@@ -105,6 +106,10 @@ impl RxPort for SharedPort<dyn RxPort> {
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
         self.lock().wake_fd()
+    }
+
+    fn rest(&self) -> Duration {
+        self.lock().rest()
     }
 
     fn check_link(&mut self) -> LinkState {

@@ -2,6 +2,7 @@
 
 mod bursts;
 mod dumps;
+mod ports;
 mod sending;
 mod summaries;
 mod views;

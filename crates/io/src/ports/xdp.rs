@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpswitch_packet::{
     Batch, Header, LinkState, Packet, PacketType, Pool, RxCounts, RxPort, Transmitted, TxCounts,
@@ -31,8 +31,6 @@ const RELEASE_LOOKS: u32 = 100;
 /// from the core that runs the kernel's side, which costs time there; frames that arrive meanwhile
 /// come in one burst.
 const REST: Duration = Duration::from_micros(5);
-/// Frames of a burst that is not small, behind which there may be more.
-const LARGE_BURST: usize = 32;
 
 /// An interface: what its queues share.
 #[derive(Debug)]
@@ -147,8 +145,6 @@ pub(super) struct Xdp {
     tx: TxCounts,
     /// Drops of sockets that were replaced.
     dropped: u64,
-    /// No look at the receive ring before.
-    rests_until: Instant,
 }
 
 impl Xdp {
@@ -165,7 +161,7 @@ impl Xdp {
         }
         let queue = opened?;
         let (rx, tx) = (RxCounts::default(), TxCounts::default());
-        Ok(Self { interface, number, queue, rx, tx, dropped: 0, rests_until: Instant::now() })
+        Ok(Self { interface, number, queue, rx, tx, dropped: 0 })
     }
 
     /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
@@ -220,18 +216,10 @@ fn accept(frame: &[u8], pool: &mut Pool, rx: &mut RxCounts) -> Packet {
 
 impl RxPort for XdpPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let Xdp { queue, rx, rests_until, .. } = &mut *self.lock();
+        let Xdp { queue, rx, .. } = &mut *self.lock();
         // The kernel may have had no room for all when they were sent.
         queue.socket.flush();
-        let now = Instant::now();
-        if now < *rests_until {
-            return 0;
-        }
-        let count = queue.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)));
-        if count < LARGE_BURST.min(frames_max) {
-            *rests_until = now + REST;
-        }
-        count
+        queue.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)))
     }
 
     fn device(&self) -> String {
@@ -243,6 +231,10 @@ impl RxPort for XdpPort {
             true => "AFXDP, zero copy",
             false => "AFXDP, copies",
         }
+    }
+
+    fn rest(&self) -> Duration {
+        REST
     }
 
     fn counts(&mut self) -> RxCounts {

@@ -18,10 +18,10 @@ use super::vnet::VNET_BYTES;
 
 /// Bytes of a slot: an Ethernet frame of 1500 bytes payload, its headers, and room for tags.
 pub(crate) const SLOT_BYTES: usize = 2048;
-/// Slots that are asked for ahead in a burst. The kernel fills them on other cores, whose caches
-/// have them, so a reader that waits for each takes longer per frame than the copy.
+/// Distance of the slot that is prefetched while one is read. The kernel fills slots on other
+/// cores, whose caches hold them; without it a reader waits for each.
 const SLOTS_AHEAD: usize = 8;
-/// Bytes of them that are asked for: header and first lines of the frame.
+/// Prefetched bytes of a slot: header and first lines of the frame.
 const BYTES_AHEAD: usize = 192;
 /// Frames of a burst after which there are probably more.
 const FEW_FRAMES: usize = 2;
@@ -77,7 +77,7 @@ impl FrameRing {
     ) -> usize {
         for count in 0..frames_max {
             if count >= FEW_FRAMES {
-                self.ask_ahead();
+                self.prefetch_ahead();
             }
             let slot = self.next * SLOT_BYTES;
             let status = self.memory.load(slot);
@@ -97,9 +97,9 @@ impl FrameRing {
         frames_max
     }
 
-    /// Asks for the memory of a slot that is read soon.
+    /// Prefetches a slot that is read soon.
     #[inline]
-    fn ask_ahead(&self) {
+    fn prefetch_ahead(&self) {
         let slot = (self.next + SLOTS_AHEAD) % self.slots * SLOT_BYTES;
         (0..BYTES_AHEAD).step_by(64).for_each(|at| self.memory.prefetch(slot + at));
     }

@@ -78,7 +78,7 @@ impl Mapping {
         self.word(at).store(value, Ordering::Release);
     }
 
-    /// Asks for the line at `at`; nothing waits for it.
+    /// Prefetches the line at `at`.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
         prefetch_at(self.at(at, 1).as_ptr());

@@ -38,9 +38,9 @@ const ENTRIES: u32 = 2048;
 const ADDRESS_BYTES: usize = size_of::<u64>();
 /// Frames that the kernel sends in one call.
 const KERNEL_BURST: u32 = 32;
-/// Frames of a burst whose memory is asked for ahead: the kernel wrote them on another core.
+/// Distance of the frame that is prefetched while one is read: the kernel wrote it on another core.
 const FRAMES_AHEAD: usize = 8;
-/// Bytes of them that are asked for.
+/// Prefetched bytes of a frame.
 const BYTES_AHEAD: u64 = 128;
 /// Bytes of a descriptor in the receive and the transmit ring.
 const DESCRIPTOR_BYTES: usize = size_of::<libc::xdp_desc>();
@@ -180,10 +180,10 @@ impl XdpSocket {
     /// Passes up to `frames_max` received frames to `take`; returns how many there were.
     pub(crate) fn receive(&mut self, frames_max: usize, mut take: impl FnMut(&[u8])) -> usize {
         let count = (self.receive.filled() as usize).min(frames_max);
-        (0..count.min(FRAMES_AHEAD)).for_each(|frame| self.ask_ahead(frame));
+        (0..count.min(FRAMES_AHEAD)).for_each(|frame| self.prefetch_ahead(frame));
         for number in 0..count {
             if number + FRAMES_AHEAD < count {
-                self.ask_ahead(FRAMES_AHEAD);
+                self.prefetch_ahead(FRAMES_AHEAD);
             }
             let entry = self.receive.entry(self.receive.own, DESCRIPTOR_BYTES);
             let address = self.receive.memory.load_long(entry);
@@ -205,9 +205,9 @@ impl XdpSocket {
         count
     }
 
-    /// Asks for the memory of the received frame that is read behind `frames` others.
+    /// Prefetches the received frame that is read behind `frames` others.
     #[inline]
-    fn ask_ahead(&self, frames: usize) {
+    fn prefetch_ahead(&self, frames: usize) {
         let index = self.receive.own.wrapping_add(frames as u32);
         let entry = self.receive.entry(index, DESCRIPTOR_BYTES);
         let address = self.receive.memory.load_long(entry);

@@ -40,8 +40,8 @@ behind '--'.
 
 The highest rate is what the sender reaches without a pace, or --rate-max. Throughput is searched \
 by bisection, first with short trials and then with full ones, as in MLRsearch (an IETF draft); \
-the result has passed --repeat full trials in sequence. A rate that sender or sink cannot keep fails, and the report \
-names them as the limit. Frames have one direction and --flows flows.
+the result has passed --repeat full trials in sequence. A rate that sender or sink cannot keep \
+fails, and the report names them as the limit. Frames have one direction and --flows flows.
 
 Sender, sink and a local device share the processors of this machine. Then figures show changes \
 and ratios, not the speed of a device alone.";

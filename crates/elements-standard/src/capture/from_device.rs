@@ -243,8 +243,9 @@ impl FromDevice {
             return false;
         }
         let mut batch = cx.pool().batch();
-        let frames = port.receive(cx.pool(), &mut batch, self.burst.live_len());
-        if frames < LARGE_BURST {
+        let frames_max = self.burst.live_len();
+        let frames = port.receive(cx.pool(), &mut batch, frames_max);
+        if frames < LARGE_BURST.min(frames_max) {
             self.rests_until = cx.now() + port.rest();
         }
         let now = cx.now().0;

@@ -87,9 +87,9 @@ impl Host for SteadyHost {
     }
 }
 
-/// Looks at a port and frames from it in [`ROUNDS`] rounds.
-fn looks(frames: usize, rest: Duration) -> (usize, usize) {
-    let config = "FromDevice(mem:in, BURST 64) -> c :: Counter -> Discard;";
+/// Looks at a port and frames from it in [`ROUNDS`] rounds, in bursts of up to `burst`.
+fn looks(burst: usize, frames: usize, rest: Duration) -> (usize, usize) {
+    let config = format!("FromDevice(mem:in, BURST {burst}) -> c :: Counter -> Discard;");
     let registry = crate::registry();
     let loaded = language::load("config", config.as_bytes(), &registry, &Default::default(), None);
     let loaded = loaded.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
@@ -108,10 +108,12 @@ fn looks(frames: usize, rest: Duration) -> (usize, usize) {
 #[test]
 fn a_port_rests_after_a_small_burst_only() {
     // Several times a round, as long as there are frames.
-    let always = looks(1, Duration::ZERO);
+    let always = looks(64, 1, Duration::ZERO);
     assert!(always.0 > ROUNDS && always.0 == always.1, "{always:?}");
-    let rested = looks(1, 5 * ROUND);
+    let rested = looks(64, 1, 5 * ROUND);
     assert!((ROUNDS / 6..=ROUNDS / 5).contains(&rested.0) && rested.0 == rested.1, "{rested:?}");
-    let large = looks(32, 5 * ROUND);
+    let large = looks(64, 32, 5 * ROUND);
     assert_eq!(large, (always.0, 32 * always.0));
+    // No burst is larger.
+    assert_eq!(looks(1, 1, 5 * ROUND), always);
 }

@@ -85,8 +85,12 @@ pub struct BurstReport {
 impl Report {
     /// For people.
     pub fn render(&self) -> String {
+        let sequence = match self.repeat {
+            1 => String::new(),
+            count => format!(" ({count} for a throughput)"),
+        };
         let aside = format!(
-            "{}, trials of {} s, loss ratio up to {}",
+            "{}, trials of {} s{sequence}, loss ratio up to {}",
             self.device, self.trial_s, self.loss_ratio_max
         );
         let mut text = format!("{}{}", title("RFC 2544", &aside), self.throughput_table());

@@ -191,8 +191,8 @@ pub fn run_with(registry: &Registry, config: &str) -> (Vec<Shown>, Vec<String>, 
     (shown, said, router)
 }
 
-/// Runs one packet through `elements`, a chain that may have a second output `e`: where it came out
-/// (`0` or `1`) and what it was then; none if it was dropped.
+/// Runs one packet through `elements`, a chain whose second output, if any, is called `e`. Returns
+/// the packet with the output that it left by (`0` or `1`) as its label; none if it was dropped.
 ///
 /// # Panics
 /// If several packets come out.

@@ -19,7 +19,7 @@
 //! - C4: samples that evolve rules for a cache that is not in use cost `SAMPLE_SHARE` of the time.
 //! - C5: a cache that has gained time stays in use while that gain lasts, up to the time of
 //!   `PATIENCE_KEYS` keys in the classifier: it recovers from a shift of the traffic only while in
-//!   use. What it loses beyond that gain is at most the loss until the next trial.
+//!   use. When the gain is used up, the next trial may turn it off.
 
 /// Keys between trials at first. The cache evolves within so many.
 const INTERVAL_MIN: u64 = 32 << 10;

@@ -76,6 +76,8 @@
 //! FromDevice(gen:64:1000, BURST 32) -> Queue -> ToDevice(out.pcap);
 //! ```
 
+use std::time::Duration;
+
 use warpswitch_elements_support::link::find_ip;
 use warpswitch_graph::language::args::{Args, ArgsError, FromArg, NoNames, Raw};
 use warpswitch_graph::{
@@ -133,7 +135,9 @@ pub struct FromDevice {
     spec: PortSpec,
     /// Elements downstream for which it pauses, if it is an interface.
     holders: Vec<usize>,
-    /// When it looks at the interface again, see [`RxPort::rest`].
+    /// [`RxPort::rest`] of the interface; zero where time is simulated, as none passes meanwhile.
+    rest: Duration,
+    /// When it looks at the interface again.
     rests_until: Time,
     monitor: LinkMonitor,
     sets_times: bool,
@@ -154,6 +158,7 @@ impl FromDevice {
             source: Source::Nothing,
             spec: PortSpec::default(),
             holders: Vec::new(),
+            rest: Duration::ZERO,
             rests_until: Time::default(),
             monitor: LinkMonitor::default(),
             sets_times: true,
@@ -246,7 +251,7 @@ impl FromDevice {
         let frames_max = self.burst.live_len();
         let frames = port.receive(cx.pool(), &mut batch, frames_max);
         if frames < LARGE_BURST.min(frames_max) {
-            self.rests_until = cx.now() + port.rest();
+            self.rests_until = cx.now() + self.rest;
         }
         let now = cx.now().0;
         // Not all methods record the time of arrival.
@@ -353,7 +358,11 @@ impl Element for FromDevice {
             Name::Port(_) => {
                 self.holders = cx.listen_downstream_live(0);
                 let opened = cx.console().open_rx(&self.spec);
-                Source::Port(opened.map_err(|error| port::open_error(&error))?)
+                let port = opened.map_err(|error| port::open_error(&error))?;
+                if !cx.console().may_wait() {
+                    self.rest = port.rest();
+                }
+                Source::Port(port)
             }
         };
         self.check_link(cx);

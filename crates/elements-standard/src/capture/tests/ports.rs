@@ -44,7 +44,10 @@ impl RxPort for RestingPort {
 }
 
 /// Opens the port.
-struct PortConsole(Option<RestingPort>);
+struct PortConsole {
+    port: Option<RestingPort>,
+    is_time_simulated: bool,
+}
 
 impl Console for PortConsole {
     fn say(&mut self, line: &str) {
@@ -53,20 +56,25 @@ impl Console for PortConsole {
 
     fn print(&mut self, _text: &[u8]) {}
 
+    fn may_wait(&self) -> bool {
+        self.is_time_simulated
+    }
+
     fn open_rx(&mut self, _spec: &PortSpec) -> Result<Box<dyn RxPort>, String> {
-        Ok(Box::new(self.0.take().expect("one port")))
+        Ok(Box::new(self.port.take().expect("one port")))
     }
 }
 
 /// Has a fixed time pass in each round, and never sleeps.
 struct SteadyHost {
     now: Time,
+    round: Duration,
     rounds: usize,
 }
 
 impl Host for SteadyHost {
     fn now(&mut self) -> Time {
-        self.now = self.now + ROUND;
+        self.now = self.now + self.round;
         self.now
     }
 
@@ -89,6 +97,16 @@ impl Host for SteadyHost {
 
 /// Looks at a port and frames from it in [`ROUNDS`] rounds, in bursts of up to `burst`.
 fn looks(burst: usize, frames: usize, rest: Duration) -> (usize, usize) {
+    looks_in_rounds_of(ROUND, burst, frames, rest)
+}
+
+/// The same in rounds of a time; time that stands still is simulated.
+fn looks_in_rounds_of(
+    round: Duration,
+    burst: usize,
+    frames: usize,
+    rest: Duration,
+) -> (usize, usize) {
     let config = format!("FromDevice(mem:in, BURST {burst}) -> c :: Counter -> Discard;");
     let registry = crate::registry();
     let loaded = language::load("config", config.as_bytes(), &registry, &Default::default(), None);
@@ -96,11 +114,11 @@ fn looks(burst: usize, frames: usize, rest: Duration) -> (usize, usize) {
     let looks = Arc::new(AtomicUsize::new(0));
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let port = RestingPort { frames, rest, looks: looks.clone(), fd: Arc::new(socket.into()) };
-    let console = Box::new(PortConsole(Some(port)));
+    let console = Box::new(PortConsole { port: Some(port), is_time_simulated: round.is_zero() });
     let options = RouterOptions { console, seed: 1, now: SIMULATED_START, ticks: None };
     let router = Router::new(loaded, &registry, options);
     let mut router = router.unwrap_or_else(|errors| panic!("{}", errors.to_click()));
-    router.run(&mut SteadyHost { now: SIMULATED_START, rounds: 0 });
+    router.run(&mut SteadyHost { now: SIMULATED_START, round, rounds: 0 });
     let count = router.read("c.count").expect("a handler").parse().expect("a number");
     (looks.load(Ordering::Relaxed), count)
 }
@@ -114,6 +132,8 @@ fn a_port_rests_after_a_small_burst_only() {
     assert!((ROUNDS / 6..=ROUNDS / 5).contains(&rested.0) && rested.0 == rested.1, "{rested:?}");
     let large = looks(64, 32, 5 * ROUND);
     assert_eq!(large, (always.0, 32 * always.0));
+    // Simulated time does not pass while a port rests.
+    assert_eq!(looks_in_rounds_of(Duration::ZERO, 64, 1, 5 * ROUND), always);
     // No burst is larger.
     assert_eq!(looks(1, 1, 5 * ROUND), always);
 }

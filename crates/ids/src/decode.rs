@@ -114,7 +114,7 @@ pub(crate) fn decode(
 
 /// Finds the protocol and the payload that [`decode`] would find, without the rest, as offset and
 /// length in the frame.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode_payload(
     link: LinkType,
     frame: &[u8],

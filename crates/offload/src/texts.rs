@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use warpswitch_gpu::scan::{
-    FOUND_WORDS, PAGE_WORDS, Place, SHORT_BYTES, TextFindings, Texts, put_short_text, put_text,
-    text_words,
+    FOUND_WORDS, PAGE_WORDS, Place, SHORT_BYTES, SHORT_WORDS, TextFindings, Texts, put_short_text,
+    put_text, text_words,
 };
 use warpswitch_gpu::{Chain, ChainRoom, HostMemory, SharedBytes};
 use warpswitch_ids::{GROUPS, PayloadPlace, captured_payload};
@@ -356,13 +356,15 @@ impl Room<'_> {
         let before = end.checked_sub(SHORT_BYTES).filter(|_| bytes <= SHORT_BYTES);
         let before = before.and_then(|before| data.get(before..end)?.first_chunk());
         let short = before.and_then(|before| put_short_text(self.words, self.next, before, bytes));
-        let words = text_words(bytes);
-        let place = match short {
-            Some(place) => place,
-            None if self.next + words <= self.words.len() => {
-                put_text(self.words, self.next, &data[start..end])
+        let (place, words) = match short {
+            Some(place) => (place, SHORT_WORDS),
+            None => {
+                let words = text_words(bytes);
+                if self.words.len() - self.next < words {
+                    return None;
+                }
+                (put_text(self.words, self.next, &data[start..end]), words)
             }
-            None => return None,
         };
         self.next += words;
         Some(place)

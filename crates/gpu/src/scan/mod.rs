@@ -32,7 +32,9 @@ pub use image::ScanImage;
 use page::{Cursor, Findings, PATTERN_ID, Page};
 pub use page::{FOUND_WORDS, PAGED_BYTES_MAX, read_pages, write_pages};
 pub(crate) use texts::search_pages;
-pub use texts::{Place, SHORT_BYTES, TextFindings, Texts, put_short_text, put_text, text_words};
+pub use texts::{
+    Place, SHORT_BYTES, SHORT_WORDS, TextFindings, Texts, put_short_text, put_text, text_words,
+};
 
 /// Words of a page.
 pub const PAGE_WORDS: usize = crate::image::abi::PAGE_WORDS;

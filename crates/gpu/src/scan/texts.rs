@@ -101,28 +101,38 @@ impl Texts {
     ///
     /// # Panics
     /// If there is no such group.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, group: usize, owner: u32, place: Place, bytes: usize) -> bool {
-        let group = &mut self.groups[group];
+        let texts = &mut self.groups[group];
         if bytes == 0 || self.texts == self.texts_max {
             return false;
         }
-        let mut taken = group.cursor.as_mut().and_then(|cursor| cursor.take(bytes));
-        if taken.is_none() && self.pages < self.pages_max {
-            let mut cursor = Cursor::start();
-            taken = cursor.take(bytes);
-            if taken.is_some() {
-                group.firsts.push(group.list.len() as u32);
-                group.cursor = Some(cursor);
-                self.pages += 1;
-            }
-        }
-        let Some(entry) = taken else { return false };
-        group.list.push([place.0 as u32, (place.0 >> 32) as u32, entry, 0]);
-        group.owners.push(owner);
+        let taken = texts.cursor.as_mut().and_then(|cursor| cursor.take(bytes));
+        let Some(entry) = taken.or_else(|| self.take_on_next_page(group, bytes)) else {
+            return false;
+        };
+        let texts = &mut self.groups[group];
+        texts.list.push([place.0 as u32, (place.0 >> 32) as u32, entry, 0]);
+        texts.owners.push(owner);
         self.texts += 1;
         self.bytes += bytes as u64;
         true
+    }
+
+    /// Takes room for a text on a new page of its group; `None` if there is no page, or the text is
+    /// too long for one.
+    #[cold]
+    fn take_on_next_page(&mut self, group: usize, bytes: usize) -> Option<u32> {
+        if self.pages == self.pages_max {
+            return None;
+        }
+        let mut cursor = Cursor::start();
+        let entry = cursor.take(bytes)?;
+        let group = &mut self.groups[group];
+        group.firsts.push(group.list.len() as u32);
+        group.cursor = Some(cursor);
+        self.pages += 1;
+        Some(entry)
     }
 
     /// Writes the column, group by group; how many words of it are to be sent.
@@ -246,35 +256,29 @@ pub fn put_text(room: &mut [u32], at: usize, text: &[u8]) -> Place {
     Place::in_room(4 * at)
 }
 
-/// Bytes up to the end of a text that [`put_short_text`] reads, and writes in words.
+/// Bytes up to the end of a text that [`put_short_text`] copies.
 pub const SHORT_BYTES: usize = 32;
+/// Words that they take.
+pub const SHORT_WORDS: usize = SHORT_BYTES / 4;
 
 /// The same for a text of up to [`SHORT_BYTES`] bytes, which end where `bytes_before` ends; `None`
-/// if there are fewer words than for the longest one. The other words are for whoever comes next.
+/// if there are fewer than [`SHORT_WORDS`] words.
 ///
-/// Short texts differ in length, which is mispredicted: all are copied alike, by shifts.
-#[inline]
+/// Short texts differ in length, which is mispredicted: all are copied alike, with what is before
+/// them. A kernel reads texts from any byte on.
+#[inline(always)]
 pub fn put_short_text(
     room: &mut [u32],
     at: usize,
     bytes_before: &[u8; SHORT_BYTES],
     bytes: usize,
 ) -> Option<Place> {
-    let words: &mut [u32; SHORT_BYTES / 4] = room.get_mut(at..)?.first_chunk_mut()?;
-    let (halves, _) = bytes_before.as_chunks::<16>();
-    let (low, high) = (u128::from_le_bytes(halves[0]), u128::from_le_bytes(halves[1]));
-    // Both halves are shifted down together, by less than 256 bits.
-    let shift = 8 * (SHORT_BYTES - bytes) as u32;
-    let by_half = u128::from(shift >> 7).wrapping_neg();
-    let (low, high, shift) = (high & by_half | low & !by_half, high & !by_half, shift & 127);
-    let low = low >> shift | high << 1 << (127 - shift);
-    let high = high >> shift;
-    for (words, half) in words.chunks_exact_mut(4).zip([low, high]) {
-        for (word, place) in words.iter_mut().zip(0..) {
-            *word = (half >> (32 * place)) as u32;
-        }
+    let words: &mut [u32; SHORT_WORDS] = room.get_mut(at..)?.first_chunk_mut()?;
+    let (fours, _) = bytes_before.as_chunks::<4>();
+    for (word, four) in words.iter_mut().zip(fours) {
+        *word = u32::from_le_bytes(*four);
     }
-    Some(Place::in_room(4 * at))
+    Some(Place::in_room(4 * at + SHORT_BYTES - bytes))
 }
 
 fn firsts_words(pages_max: usize) -> usize {
@@ -369,17 +373,20 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_are_copied_as_others() {
+    fn a_short_text_is_where_its_place_says() {
         let bytes: [u8; SHORT_BYTES] = std::array::from_fn(|at| at as u8 + 1);
         for len in 1..=SHORT_BYTES {
-            let (mut room, mut other) = ([7; 9], [7; 9]);
-            let place = put_short_text(&mut room, 1, &bytes, len);
-            let text = &bytes[SHORT_BYTES - len..];
-            assert_eq!(place, Some(put_text(&mut other, 1, text)), "{len}");
-            let words = 1 + len.div_ceil(4);
-            assert_eq!(room[..words], other[..words], "{len}");
-            assert!(room[words..].iter().all(|&word| word == 0), "{len}");
-            assert_eq!(put_short_text(&mut room, 2, &bytes, len), None);
+            let mut room = [7; SHORT_WORDS + 2];
+            let place = put_short_text(&mut room, 1, &bytes, len).expect("room");
+            let mut texts = Texts::new(1, 1, 1);
+            assert!(texts.push(0, 0, place, len));
+            let mut page = vec![0; PAGE_WORDS];
+            assert!(write_page(&room, &texts.groups[0].list, &mut page, &mut Vec::new()));
+            let (start, end) = bounds(page[PAGE_WORDS - 1]);
+            let written: Vec<u8> = page.iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!(written[start..end], bytes[SHORT_BYTES - len..]);
+            assert_eq!((room[0], room[SHORT_WORDS + 1]), (7, 7), "other words");
+            assert_eq!(put_short_text(&mut room, 3, &bytes, len), None, "a word is missing");
         }
     }
 }

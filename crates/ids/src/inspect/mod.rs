@@ -227,7 +227,7 @@ pub fn payload_place(packet: &Packet<'_>) -> Option<PayloadPlace> {
 }
 
 /// The same, and whether all of the payload was captured.
-#[inline]
+#[inline(always)]
 pub fn captured_payload(packet: &Packet<'_>) -> Option<(PayloadPlace, bool)> {
     let found = decode_payload(packet.link, packet.bytes, packet.wire_bytes).ok()?;
     let (carried, start, bytes, is_whole) = found;

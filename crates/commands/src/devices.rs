@@ -109,13 +109,13 @@ pub fn now() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// When a resident kernel looks small batches up.
+/// When a resident GPU kernel looks small batches up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ResidentArg {
-    /// Where it costs less than a launch, on a GPU
+    /// Where that costs less, on a GPU
     #[default]
     Auto,
-    /// Never: each batch is a launch
+    /// Never: the program is started for each batch
     Never,
     /// For all batches of up to 2048 packets
     Always,
@@ -145,7 +145,7 @@ pub struct DeviceArgs {
     #[arg(long, alias = "delay", value_name = "TIME", value_parser = parse_time)]
     pub delay_max: Option<Duration>,
 
-    /// When a kernel that stays on the GPU looks small batches up, in place of a launch for each
+    /// When small batches go to a GPU program that keeps running, which saves starting one for each
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub resident: ResidentArg,
 

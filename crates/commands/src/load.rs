@@ -24,7 +24,8 @@ use crate::term::{self, Progress};
 const READ_BYTES: usize = 1 << 20;
 
 /// What takes a capture that was given in place of a text; not every command that reads one does.
-const GIVE_PCAP: &str = "'warpswitch classify' and 'warpswitch ids' take captures with --pcap";
+const GIVE_PCAP: &str = "'warpswitch classify' and 'warpswitch ids' take captures with --pcap, \
+                         'warpswitch switch' with --ports pcap:FILE";
 
 /// Work that lasts less is not worth a progress line: it would only flicker.
 const RULES_WORTH_PROGRESS_BYTES: usize = 1 << 20;

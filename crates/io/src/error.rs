@@ -27,6 +27,15 @@ pub enum IoErrorKind {
     NotPermitted,
 }
 
+/// How to give this program `capabilities`, as `cap_net_raw`: to be appended to a message.
+pub fn capability_fix(capabilities: &str) -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "warpswitch".into());
+    let program = program.display();
+    format!(
+        "run as root, or give the program the capability: sudo setcap {capabilities}+ep {program}"
+    )
+}
+
 /// Why a capture could not be read or written: which file, where in it, and what was expected.
 #[derive(Debug)]
 pub struct IoError {

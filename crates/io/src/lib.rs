@@ -31,7 +31,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use error::{IoError, IoErrorKind};
+pub use error::{IoError, IoErrorKind, capability_fix};
 pub use folder::name_folder;
 pub use ports::{
     MEMORY_PREFIX, MemoryPort, PEER_SUFFIX, PortTable, TAP_PREFIX, ethernet_address, has_interface,

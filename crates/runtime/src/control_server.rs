@@ -15,7 +15,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags};
 use warpswitch_graph::control::{Address, Connection, Controlled, Endpoint};
 use warpswitch_graph::transport::{Protocol, Transport, Wire};
-use warpswitch_io::name_folder;
+use warpswitch_io::{capability_fix, name_folder};
 use warpswitch_packet::{PortSpec, RxPort, TxPort};
 
 use crate::packet_sockets::{PacketSockets, is_retryable, message_of};
@@ -110,9 +110,7 @@ impl RunSockets {
         let opened = self.packet_sockets.open(transport, self.generation);
         opened.map_err(|error| match (transport.protocol, error.kind()) {
             (Protocol::RawIp(_), io::ErrorKind::PermissionDenied) => {
-                "socket: not permitted; run as root, or give the binary the capability: setcap \
-                 cap_net_raw+ep warpswitch"
-                    .to_owned()
+                format!("socket: not permitted; {}", capability_fix("cap_net_raw"))
             }
             _ => format!("socket: {}", message_of(&error)),
         })
@@ -296,9 +294,10 @@ pub(crate) fn replace_stale<T>(
             std::fs::remove_file(path)?;
             bind()
         }
-        Ok(()) => {
-            Err(io::Error::other(format!("{}: another process listens there", message_of(&error))))
-        }
+        Ok(()) => Err(io::Error::other(format!(
+            "{}: it is open, here or in another process",
+            message_of(&error)
+        ))),
         Err(_) => Err(error),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use warpswitch_io::{
     OuterFields, OuterOptions, OuterProtocol, TunnelDatagram, TunnelReceiver, TunnelSender,
+    capability_fix,
 };
 use warpswitch_switch::tunnel::{
     Datagram, OuterHeader, Sending, TunnelKind, TunnelOptions, TunnelValue, Underlay,
@@ -63,8 +64,8 @@ impl TunnelSockets {
             sockets.add(port, ports).map_err(|why| {
                 let mut message = format!("cannot open tunnel port '{}'", port.name);
                 if why.kind() == io::ErrorKind::PermissionDenied {
-                    message += "; run as root, or give the binary the capability: \
-                                setcap cap_net_raw+ep warpswitch";
+                    message += "; ";
+                    message += &capability_fix("cap_net_raw");
                 } else if why.kind() == io::ErrorKind::AddrInUse {
                     message += &format!(
                         "; another program or the kernel has UDP port {}: choose another dst_port",

@@ -84,7 +84,10 @@ fn a_socket_whose_listener_is_gone_is_taken_over() {
     assert_eq!(talk(&path, "read list\n").lines().next(), Some("200 Read handler 'list' OK"));
     let second = start(&path, "Idle -> Discard").wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("Address already in use: another process listens there"), "{said}");
+    assert!(
+        said.contains("Address already in use: it is open, here or in another process"),
+        "{said}"
+    );
     assert_eq!(stop(&path, child).1, Some(0));
     // What is no socket stays.
     std::fs::write(&path, "mine").expect("a file");

@@ -130,7 +130,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     }
     if let Some(address) = &args.control {
         let open = address.listen(&environment)?;
-        term::note(format!("'warpswitch top {open}' shows its activity"));
+        term::note(format!("to watch the router: warpswitch top {open}"));
     }
     let factory = args.allow_reconfigure.then_some(factory);
     let run = SystemHost::new(environment, clock, false, factory).run(&mut router);

@@ -29,9 +29,9 @@ with it as with Open vSwitch.
 
 Ports are numbered from 1 in the order of --ports. Without --flows a new switch has no flows: it \
 drops every frame until a controller adds some. With '--fail-mode standalone' it forwards as a \
-learning switch while none of the controllers of --controller is connected. Until the first one \
-connects, learning has the lowest priority; from 15 s after the last one disconnects it has the \
-highest, and the flows that remain are not used.
+learning switch while no controller of --controller is connected, also if none is given. Before \
+the first one connects, flows take precedence over learning. 15 s after the last one disconnects, \
+learning overrides all flows until one connects again.
 
 With ports 'pcap:IN.pcap:OUT.pcap' alone, the switch reads frames from each IN.pcap, writes those \
 that the port sends to OUT.pcap, and exits.

@@ -54,8 +54,8 @@ pub struct OffloadArgs {
     #[arg(long, value_name = "DEVICE", default_value = "gpu", value_enum)]
     pub device: DeviceChoice,
 
-    /// When a kernel that stays on the GPU looks up small batches, in place of a launch for each;
-    /// for chains of elements with one rule lookup
+    /// When small batches go to a GPU program that keeps running, which saves starting one for
+    /// each; for chains of elements with one rule lookup
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub resident: ResidentArg,
 }

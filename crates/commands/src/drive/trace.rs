@@ -99,7 +99,7 @@ fn render_packet(number: usize, packet: &TracedPacket, width: usize) -> String {
         let name = way_name(number, idx);
         let from = match &way.made {
             None => match packet.seen.filter(|seen| *seen != packet.at) {
-                Some(seen) => format!("at {}, seen at {seen}", packet.at),
+                Some(seen) => format!("at {}, timestamp {seen}", packet.at),
                 None => format!("at {}", packet.at),
             },
             Some((of, by)) => format!("made of {} by {}", way_name(number, *of), named(by)),

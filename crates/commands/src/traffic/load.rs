@@ -23,7 +23,8 @@ const DRAWN_KEYS: usize = 1 << 16;
 /// Where frames come from other than from generated flows.
 #[derive(Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// Send the frames of this capture, repeatedly; a probe replaces the start of their payload
+    /// Send the frames of this capture, repeatedly; the 18 bytes that are checked replace the start
+    /// of their payload
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rules", "trace", "size", "flows"])]
     from: Option<PathBuf>,
 
@@ -31,7 +32,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "flows")]
     rules: Option<PathBuf>,
 
-    /// Send the packets of this trace, repeatedly; its fields are those of --rules
+    /// Send the packets of this trace, repeatedly; requires --rules, whose header fields it has
     #[arg(long, value_name = "FILE", requires = "rules")]
     trace: Option<PathBuf>,
 

@@ -28,6 +28,14 @@ impl FrameSize {
             Self::Imix => IMIX.map(|bytes| bytes - FCS_BYTES).to_vec(),
         }
     }
+
+    /// What the frames are called, for people.
+    pub fn frames(self) -> String {
+        match self {
+            Self::Fixed(bytes) => format!("{bytes} bytes"),
+            Self::Imix => "IMIX frames".to_owned(),
+        }
+    }
 }
 
 /// Mean bytes on the wire of a frame.

@@ -254,7 +254,9 @@ impl Traffic {
                     if cx.has_output(0) {
                         let mut packet = cx.pool().packet();
                         packet.set_data(&self.bytes[..len]);
-                        packet.set_timestamp_ns(if self.sets_times { cx.now().0 } else { 0 });
+                        // A reply to a packet of the same turn came later than the turn began.
+                        let now = if self.sets_times { cx.read_clock().0 } else { 0 };
+                        packet.set_timestamp_ns(now);
                         if self.is_raw_ip && !find_ip(&mut packet, LinkType::RawIp) {
                             cx.drop_packet(packet, NO_IP);
                         } else {

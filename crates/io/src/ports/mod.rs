@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use warpswitch_packet::{PortMethod, PortSpec, RxPort, TxPort};
 
-use crate::error::{IoError, IoErrorKind};
+use crate::error::{IoError, IoErrorKind, capability_fix};
 use crate::sys::interface::{self, Interface};
 use crate::sys::netdev::XdpFeatures;
 use af_packet::{PacketRx, PacketTx};
@@ -214,10 +214,7 @@ fn open_error(name: &str, what: &str, error: std::io::Error) -> IoError {
                 _ if what.contains("XDP") => "cap_net_raw,cap_net_admin,cap_bpf",
                 _ => "cap_net_raw",
             };
-            let message = format!(
-                "cannot {what}: not permitted; run as root, or give the binary the capability: \
-                 setcap {capability}+ep warpswitch"
-            );
+            let message = format!("cannot {what}: not permitted; {}", capability_fix(capability));
             IoError::privilege(message)
         }
         Some(libc::EAFNOSUPPORT) => {

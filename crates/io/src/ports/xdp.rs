@@ -17,7 +17,7 @@ use warpswitch_packet::{
 
 use super::af_packet::{link_state, open_socket};
 use super::open_error;
-use crate::error::{IoError, IoErrorKind};
+use crate::error::{IoError, IoErrorKind, capability_fix};
 use crate::sys::bpf::Redirect;
 use crate::sys::packet_socket;
 use crate::sys::vnet;
@@ -119,9 +119,9 @@ fn socket_error(device: &str, queue: u32, error: io::Error) -> IoError {
         Some(libc::EINVAL) if queue > 0 => &*missing,
         Some(libc::ENOBUFS | libc::ENOMEM) => {
             let message = "cannot lock memory for frames of AF_XDP: raise the limit (ulimit -l \
-                           unlimited), or give the binary the capability: setcap cap_ipc_lock+ep \
-                           warpswitch";
-            return IoError::privilege(message.to_owned());
+                           unlimited)";
+            let fix = capability_fix("cap_ipc_lock");
+            return IoError::privilege(format!("{message}, {fix}"));
         }
         Some(libc::EAFNOSUPPORT) => {
             "the kernel has no AF_XDP (CONFIG_XDP_SOCKETS): use METHOD AFPACKET"

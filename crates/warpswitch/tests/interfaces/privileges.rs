@@ -7,6 +7,7 @@ use crate::run::repository;
 use crate::with;
 
 const ROUTER: &str = "conf/live/ip-router.click";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_warpswitch");
 
 /// Runs the command in the namespace of the router as root without the capabilities `dropped` (of
 /// setpriv), after the shell commands `before`.
@@ -16,7 +17,7 @@ fn run_without(network: &Network, dropped: &str, before: &str, arguments: &[&str
         Command::new("setpriv")
             .arg(format!("--bounding-set={dropped}"))
             .args(["--inh-caps=-all", "sh", "-c", &script, "sh"])
-            .arg(env!("CARGO_BIN_EXE_warpswitch"))
+            .arg(PROGRAM)
             .args(arguments)
             .current_dir(repository())
             .output()
@@ -44,9 +45,10 @@ fn with_free_interfaces(test: fn(&mut Network)) {
 fn a_missing_capability_is_reported_once() {
     with_free_interfaces(|network| {
         let output = run_without(network, "-all", "", &["run", ROUTER]);
-        assert_fix(&output, 2, "setcap cap_net_raw+ep warpswitch");
+        let fix = |capabilities| format!("sudo setcap {capabilities}+ep {PROGRAM}");
+        assert_fix(&output, 2, &fix("cap_net_raw"));
         let output = run_without(network, "-all", "", &["run", ROUTER, "METHOD=AFXDP"]);
-        assert_fix(&output, 2, "setcap cap_net_raw,cap_net_admin,cap_bpf+ep warpswitch");
+        assert_fix(&output, 2, &fix("cap_net_raw,cap_net_admin,cap_bpf"));
         let output = run_without(network, "-all", "", &["demo", "--live"]);
         assert_fix(&output, 1, "run it with sudo");
     });

@@ -224,7 +224,7 @@ impl Report {
             reordered: bad.counts.reordered,
         });
         Self {
-            frames: args.load.name().unwrap_or_else(|| format!("{} bytes", args.size)),
+            frames: args.load.name().unwrap_or_else(|| args.size.frames()),
             rate: args.rate.to_string(),
             flows,
             sent: result.sent.frames,

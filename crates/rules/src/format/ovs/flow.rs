@@ -23,7 +23,7 @@ pub(super) enum Role {
 }
 
 /// What may stand where a field is expected.
-const FIELDS_EXPECTED: &str = "a match field of ovs-ofctl, or a protocol word as tcp";
+const FIELDS_EXPECTED: &str = "a match field of ovs-ofctl, or a protocol word such as tcp";
 
 /// Words that start a change.
 static COMMANDS: [(&str, FlowCommand); 5] = [

@@ -57,7 +57,7 @@
 
 use std::io::{self, Write};
 
-use super::text::{Faults, Reporter, Token, is_blank_or_comment, lines};
+use super::text::{Fault, Faults, Reporter, Token, is_blank_or_comment, lines};
 use super::{ReadOptions, WriteError, WriteReport};
 use crate::diagnostic::Diagnostics;
 use crate::matching::Match;
@@ -92,6 +92,8 @@ pub(super) use lower::flow_field;
 
 /// The most flows of one text, of about a kilobyte each.
 const FLOWS_MAX: usize = 1 << 20;
+const CLASSBENCH_RULE: &str = "a ClassBench rule in a list of flows";
+const FLOWS_EXPECTED: &str = "flows in the text of ovs-ofctl";
 
 /// Reads a file of flows, or the output of `dump-flows`.
 ///
@@ -180,6 +182,13 @@ fn read_lines<T>(
     for (line_no, whole) in lines(text.as_bytes()) {
         let Some(content) = content(whole) else { continue };
         if reporter.is_beyond(flows.len(), FLOWS_MAX, line_no, whole) {
+            break;
+        }
+        // In a file of another format each line has faults.
+        if flows.is_empty() && content.bytes.starts_with(b"@") {
+            let fault = Fault::new(content.span(), CLASSBENCH_RULE, FLOWS_EXPECTED);
+            faults.push(fault.help("'warpswitch rules convert --to ovs FILE' writes flows"));
+            reporter.faults(line_no, whole, &mut faults);
             break;
         }
         line.read(content, role, &mut faults);

@@ -38,7 +38,7 @@ blocked (lost frames divided by the rate), latencies, and the time until a chang
 
 The configuration runs in a network namespace of its own, whose interfaces eth0 and eth1 are \
 linked to this command; that requires root. Arguments after the options are those of 'warpswitch \
-run', options behind '--'.
+run'; write '--' before its options.
 
 --change and --undo write a handler each, in turns. Without them only the configuration is \
 replaced. Choose a rate that the configuration forwards without loss: 80 % of the throughput that \

@@ -35,13 +35,14 @@ latency at that rate and at half of it, loss by offered load, and the longest bu
 The device under test lies between two interfaces of this machine (--tx, --rx): warpswitch, a \
 bridge or Open vSwitch in a namespace, or a machine behind two network cards. Or --run starts a \
 configuration in a network namespace of its own, whose interfaces eth0 and eth1 are linked to this \
-command; that requires root. Arguments after the options are those of 'warpswitch run', options \
-behind '--'.
+command; that requires root. Arguments after the options are those of 'warpswitch run'; write '--' \
+before its options.
 
-The highest rate is what the sender reaches without a pace, or --rate-max. Throughput is searched \
+The highest rate is what the sender reaches without pacing, or --rate-max. Throughput is searched \
 by bisection, first with short trials and then with full ones, as in MLRsearch (an IETF draft); \
-the result has passed --repeat full trials in sequence. A rate that sender or sink cannot keep \
-fails, and the report names them as the limit. Frames have one direction and --flows flows.
+the result has passed --repeat full trials in sequence. If the sender or the sink cannot keep up \
+with a rate, the trial fails, and the report names which of them is the limit. Frames have one \
+direction and --flows flows.
 
 Sender, sink and a local device share the processors of this machine. Then figures show changes \
 and ratios, not the speed of a device alone.";

@@ -129,6 +129,15 @@ fn files_of_flows_have_comments_and_headers() {
 }
 
 #[test]
+fn a_file_of_another_format_has_one_error() {
+    let rule = "@1.2.3.4/32\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\n";
+    let errors = read_flows("f", &format!("# rules\n{}", rule.repeat(9))).unwrap_err();
+    let lines: Vec<u32> = errors.iter().map(|error| error.line).collect();
+    assert_eq!(lines, [2]);
+    assert!(errors.to_string().contains("convert --to ovs"), "{errors}");
+}
+
+#[test]
 fn packets_are_read_and_written_with_every_field() {
     let check = |text: &str, expected: &str| {
         let key = parse_key(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));

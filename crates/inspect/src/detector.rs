@@ -1,5 +1,6 @@
 //! Rule matching, with flows and streams or packet by packet.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,30 +27,61 @@ pub(crate) struct Stateless {
     time: Duration,
 }
 
-/// The packets at `places`, those that are free of matches as runs.
-fn in_runs<'p>(
-    mut places: impl Iterator<Item = usize>,
-    packet: impl Fn(usize) -> Packet<'p>,
-    is_free: impl Fn(usize) -> bool,
-    bytes_of: impl Fn(usize) -> usize,
-) -> impl Iterator<Item = BatchPacket<'p>> {
-    let mut next = None;
-    std::iter::from_fn(move || {
-        let (mut packets, mut bytes) = (0, 0);
-        next = next.take().or_else(|| {
-            places.find(|&place| {
-                let is_free = is_free(place);
-                if is_free {
-                    packets += 1;
-                    bytes += bytes_of(place) as u64;
-                }
-                !is_free
-            })
-        });
-        match packets {
-            0 => next.take().map(|place| BatchPacket::Packet(packet(place))),
-            _ => Some(BatchPacket::Free { packets, bytes }),
+/// Packets of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Places<'l> {
+    /// All, so many.
+    All(usize),
+    /// Those with these numbers.
+    Listed(&'l [u32]),
+}
+
+impl Places<'_> {
+    /// The number of the packet at index `idx`.
+    #[inline]
+    pub(crate) fn get(self, idx: usize) -> Option<usize> {
+        match self {
+            Self::All(len) => (idx < len).then_some(idx),
+            Self::Listed(list) => list.get(idx).map(|&place| place as usize),
         }
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..).map_while(move |idx| self.get(idx))
+    }
+}
+
+/// The packets at `places`, those that are free of matches as runs. `free` is how many of a range
+/// are, from its first packet on, and `bytes_of` has the bytes of a range.
+fn in_runs<'p>(
+    places: Places<'_>,
+    packet: impl Fn(usize) -> Packet<'p>,
+    free: impl Fn(Range<usize>) -> usize,
+    bytes_of: impl Fn(Range<usize>) -> u64,
+) -> impl Iterator<Item = BatchPacket<'p>> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let (first, mut bytes) = (next, 0);
+        match places {
+            Places::All(len) => {
+                next += free(next..len);
+                bytes = bytes_of(first..next);
+            }
+            Places::Listed(_) => {
+                while let Some(place) = places.get(next)
+                    && free(place..place + 1) > 0
+                {
+                    bytes += bytes_of(place..place + 1);
+                    next += 1;
+                }
+            }
+        }
+        if next > first {
+            return Some(BatchPacket::Free { packets: next - first, bytes });
+        }
+        let place = places.get(next)?;
+        next += 1;
+        Some(BatchPacket::Packet(packet(place)))
     })
 }
 
@@ -106,25 +138,28 @@ impl Detector {
     /// Matches the packets at `places`, which `packet` returns. [`Alert::packet`] of each alert is
     /// an index into `places`.
     ///
-    /// `searched` returns the group of a payload that was captured whole and has no pattern, as a
-    /// search found before, and `bytes` the bytes of its packet. Without state most of these
-    /// packets are not read.
+    /// `searched` returns how many packets of a range, from its first one on, have a payload of one
+    /// of these groups that was captured whole and has no pattern, as a search found before, and
+    /// `bytes` the bytes of a range. Without state most of these packets are not read.
     pub(crate) fn inspect<'p>(
         &mut self,
-        places: impl Iterator<Item = usize> + Clone,
+        places: Places<'_>,
         packet: impl Fn(usize) -> Packet<'p> + Clone,
-        (searched, bytes): (impl Fn(usize) -> Option<usize>, impl Fn(usize) -> usize),
+        (searched, bytes): (
+            impl Fn(Range<usize>, &[bool; GROUPS]) -> usize,
+            impl Fn(Range<usize>) -> u64,
+        ),
         alerts: &mut Vec<Alert>,
     ) {
         match self {
-            Self::Flows(inspector) => inspector.inspect(places.map(packet), alerts),
+            Self::Flows(inspector) => inspector.inspect(places.iter().map(packet), alerts),
             Self::Packets(stateless) => {
                 let Stateless { engine, scratch, matches, clock, time } = &mut **stateless;
                 let began = clock.map(|clock| clock());
                 let need_patterns: [bool; GROUPS] =
                     std::array::from_fn(|group| engine.needs_patterns(group));
-                let is_free = |place| searched(place).is_some_and(|group| need_patterns[group]);
-                engine.match_batch(in_runs(places, packet, is_free, bytes), scratch, matches);
+                let free = |places| searched(places, &need_patterns);
+                engine.match_batch(in_runs(places, packet, free, bytes), scratch, matches);
                 if let (Some(clock), Some(began)) = (clock, began) {
                     *time += clock().saturating_sub(began);
                 }
@@ -187,6 +222,53 @@ impl Detector {
     pub(crate) fn take_flows(&mut self, old: &mut Self) {
         if let (Self::Flows(new), Self::Flows(old)) = (self, old) {
             new.take_flows(old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use warpswitch_wire::link::LinkType;
+
+    use super::*;
+
+    proptest! {
+        /// All packets come in order, once each, the free ones in runs with the bytes of all.
+        #[test]
+        fn packets_come_in_runs(packets in prop::collection::vec(any::<(bool, bool)>(), 0..40)) {
+            let listed = (0..).zip(&packets).filter(|(_, packet)| packet.1);
+            let listed: Vec<u32> = listed.map(|(place, _)| place).collect();
+            for places in [Places::All(packets.len()), Places::Listed(&listed)] {
+                // A packet has as many bytes as its number; the wire has room for it.
+                let packet = |place| Packet {
+                    bytes: &[],
+                    wire_bytes: place,
+                    link: LinkType::Ethernet,
+                    timestamp_ns: 0,
+                    found: None,
+                };
+                let free = |range: Range<usize>| {
+                    packets[range].iter().take_while(|(is_free, _)| *is_free).count()
+                };
+                let bytes = |range: Range<usize>| range.map(|place| place as u64).sum();
+                let mut expected = places.iter();
+                for run in in_runs(places, packet, free, bytes) {
+                    match run {
+                        BatchPacket::Packet(packet) => {
+                            prop_assert!(!packets[packet.wire_bytes].0);
+                            prop_assert_eq!(expected.next(), Some(packet.wire_bytes));
+                        }
+                        BatchPacket::Free { packets: count, bytes } => {
+                            let run: Vec<usize> = expected.by_ref().take(count).collect();
+                            prop_assert!(run.iter().all(|&place| packets[place].0));
+                            prop_assert_eq!(run.len(), count);
+                            prop_assert_eq!(run.iter().sum::<usize>() as u64, bytes);
+                        }
+                    }
+                }
+                prop_assert_eq!(expected.next(), None);
+            }
         }
     }
 }

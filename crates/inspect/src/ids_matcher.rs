@@ -67,6 +67,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -79,13 +80,13 @@ use warpswitch_graph::{
     ConfigureContext, Context, Element, ElementClass, Fate, HandlerError, HandlerSpec,
 };
 use warpswitch_ids::{
-    Alert, Engine, Found, InspectorOptions, OddBound, Packet, Search, StatelessEngine, eve,
+    Alert, Engine, Found, GROUPS, InspectorOptions, OddBound, Packet, Search, StatelessEngine, eve,
 };
 use warpswitch_packet::{Batch, PacketView};
 use warpswitch_wire::link::LinkType;
 use warpswitch_wire::link_watch::{LinkWatch, OddLink};
 
-use super::detector::Detector;
+use super::detector::{Detector, Places};
 use super::results::{ResultReader, ResultWriter};
 use super::rules::engine_of;
 
@@ -217,44 +218,49 @@ impl IdsMatcher {
     }
 
     /// Inspects the packets of a batch that `meant` selects, or all, and writes alerts. By index,
-    /// `found` returns the cached result of a packet, and `searched` the group of a payload that
-    /// was captured whole and has no pattern. Returns the packets that triggered an alert.
+    /// `found` returns the cached result of a packet, and `searched` how many packets of a range,
+    /// from its first one on, have a payload of one of these groups that was captured whole and has
+    /// no pattern. Returns the packets that triggered an alert.
     pub fn look<'f>(
         &mut self,
         cx: &mut Context<'_>,
         batch: &'f Batch,
         meant: Option<&[bool]>,
         found: impl Fn(usize) -> Option<Found<'f>> + Clone,
-        searched: impl Fn(usize) -> Option<usize>,
+        searched: impl Fn(Range<usize>, &[bool; GROUPS]) -> usize,
     ) -> &[bool] {
         let link = self.link;
         let Some(detector) = &mut self.detector else { return &[] };
         let now = cx.now().0;
         self.hits.clear();
         self.hits.resize(batch.len(), false);
-        self.looked_at.clear();
-        let all = 0..batch.len() as u32;
-        match meant {
-            None => self.looked_at.extend(all),
-            Some(meant) => self.looked_at.extend(all.filter(|&place| meant[place as usize])),
-        }
+        let places = match meant {
+            None => Places::All(batch.len()),
+            Some(meant) => {
+                list_places(meant, &mut self.looked_at);
+                Places::Listed(&self.looked_at)
+            }
+        };
         let views = batch.views();
         let packet = |place| {
             let packet = ids_packet(views.get(place), link, now);
             Packet { found: found(place), ..packet }
         };
-        let free = (searched, |place| views.bytes_of(place));
-        let places = self.looked_at.iter().map(|&place| place as usize);
+        let bytes = |places: Range<usize>| match places.len() == batch.len() {
+            true => batch.bytes(),
+            false => places.map(|place| views.bytes_of(place) as u64).sum(),
+        };
+        let free = (searched, bytes);
         detector.inspect(places, packet, free, &mut self.alerts);
         for alert in &self.alerts {
-            let place = alert.packet.and_then(|idx| self.looked_at.get(idx as usize));
-            if let Some(hit) = place.and_then(|&place| self.hits.get_mut(place as usize)) {
+            let place = alert.packet.and_then(|idx| places.get(idx as usize));
+            if let Some(hit) = place.and_then(|place| self.hits.get_mut(place)) {
                 *hit = true;
             }
         }
         if !self.watch.is_over() {
-            let mut places = self.looked_at.iter().map(|&place| batch.get_ahead(place as usize));
-            let odd = places.find_map(|packet| look(&mut self.watch, link, packet));
+            let mut packets = places.iter().map(|place| batch.get_ahead(place));
+            let odd = packets.find_map(|packet| look(&mut self.watch, link, packet));
             self.tell_link(cx, odd);
         }
         self.write_alerts(cx);
@@ -324,14 +330,14 @@ impl IdsMatcher {
     /// Inspects a batch with its cached results.
     fn look_with(&mut self, cx: &mut Context<'_>, batch: &Batch) {
         let Some(detector) = self.detector.as_ref().filter(|_| self.results.is_accepting()) else {
-            self.look(cx, batch, None, |_| None, |_| None);
+            self.look(cx, batch, None, |_| None, |_, _| 0);
             return;
         };
         let (mut reader, before) = (std::mem::take(&mut self.reader), detector.search_work());
         let results = &mut self.results;
         let (valid, gone, others) = reader.read(batch.iter().map(|p| results.result_of(p)));
         results.give_back(gone, others);
-        self.look(cx, batch, None, |place| reader.of(place), |_| None);
+        self.look(cx, batch, None, |place| reader.of(place), |_, _| 0);
         self.reader = reader;
         let Some(detector) = &self.detector else { return };
         let work = detector.search_work();
@@ -577,4 +583,16 @@ impl Element for IdsMatcher {
         self.output = None;
         self.failure.take().map_or(Ok(()), Err)
     }
+}
+/// Lists the numbers of the packets that `meant` selects.
+fn list_places(meant: &[bool], places: &mut Vec<u32>) {
+    places.clear();
+    places.resize(meant.len(), 0);
+    let mut len = 0;
+    // Not by branches, which are mispredicted where every other packet is selected.
+    for (place, &is_meant) in (0..).zip(meant) {
+        places[len] = place;
+        len += usize::from(is_meant);
+    }
+    places.truncate(len);
 }

@@ -57,7 +57,7 @@ use warpswitch_graph::{
 use warpswitch_ids::{GROUPS, payload};
 use warpswitch_inspect::results::{self, ResultWriter};
 use warpswitch_inspect::{IdsMatcher, ids_packet};
-use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult, PacketView};
+use warpswitch_packet::{Batch, CACHED_RESULTS, CachedResult, Column, PacketView};
 use warpswitch_scan::Patterns;
 use warpswitch_wire::link::LinkType;
 
@@ -271,9 +271,11 @@ impl DeviceElement for GpuIdsMatcher {
             batch,
             meant.packets(),
             |place| Some(warpswitch_ids::Found { patterns: found?.of(place)?, place: None }),
-            |place| found?.searched_in_vain(place),
+            |places, groups| found.map_or(0, |found| found.searched_in_vain(places, groups)),
         );
-        if hits.len() == batch.len() {
+        if hits.len() == batch.len() && meant.packets().is_none() && !hits.contains(&true) {
+            batch.set_annos(*anno, Column::All(0));
+        } else if hits.len() == batch.len() {
             numbers.clear();
             numbers.extend(hits.iter().map(|&is_hit| u32::from(is_hit)));
             meant.write(batch, *anno, numbers);

@@ -220,12 +220,17 @@ impl Found {
         &self.ids[start as usize..end as usize]
     }
 
-    /// The group of the payload of packet number `place`, if it was searched and captured whole,
-    /// and has no match.
+    /// How many packets in sequence, from the first of `places` on, have a payload of one of
+    /// `groups` that was searched and captured whole, and has no match.
     #[inline]
-    pub(crate) fn searched_in_vain(&self, place: usize) -> Option<usize> {
-        let outcome = self.of.get(place)?;
-        outcome.group().filter(|_| outcome.0 >> LIST_SHIFT == 0 && outcome.0 & WHOLE != 0)
+    pub(crate) fn searched_in_vain(&self, places: Range<usize>, groups: &[bool; GROUPS]) -> usize {
+        let outcomes = self.of.get(places).unwrap_or_default();
+        // By outcome without a list: one bit each.
+        let in_vain = (0..GROUPS).filter(|&group| groups[group]);
+        let in_vain = in_vain.fold(0u32, |bits, group| bits | 1 << (WHOLE | (group as u32 + 1)));
+        let other =
+            |outcome: &Outcome| outcome.0 >> LIST_SHIFT != 0 || in_vain >> outcome.0 & 1 == 0;
+        outcomes.iter().position(other).unwrap_or(outcomes.len())
     }
 
     /// Clears the matches.
@@ -307,6 +312,26 @@ mod tests {
         union.add(1, &wanted);
         assert_eq!(union.patterns[2], union.patterns[3]);
         assert_eq!(leads(&union.patterns, &union.members), [0, 1, 2, 3]);
+    }
+
+    /// A packet ends a run if its payload has a match, was not searched, was captured in part, or
+    /// is of another group.
+    #[test]
+    fn runs_of_payloads_without_a_match_end_at_others() {
+        let mut found = Found::default();
+        (0..3).for_each(|_| found.push_searched(0, true));
+        found.push_searched(1, true);
+        found.push_searched(0, false);
+        found.push_unsearched();
+        found.push_searched(0, true);
+        found.push_searched(0, true);
+        found.set(7, |ids| ids.push(PatternId(3)));
+        let both = [true, true, false, false];
+        let runs: Vec<usize> = (0..8).map(|at| found.searched_in_vain(at..8, &both)).collect();
+        assert_eq!(runs, [4, 3, 2, 1, 0, 0, 1, 0]);
+        assert_eq!(found.searched_in_vain(0..2, &both), 2, "not beyond the range");
+        assert_eq!(found.searched_in_vain(0..8, &[true, false, false, false]), 3);
+        assert_eq!(Found::default().searched_in_vain(0..8, &both), 0);
     }
 
     proptest! {

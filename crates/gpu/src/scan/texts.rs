@@ -275,9 +275,8 @@ pub fn put_short_text(
 ) -> Option<Place> {
     let words: &mut [u32; SHORT_WORDS] = room.get_mut(at..)?.first_chunk_mut()?;
     let (fours, _) = bytes_before.as_chunks::<4>();
-    for (word, four) in words.iter_mut().zip(fours) {
-        *word = u32::from_le_bytes(*four);
-    }
+    // All are read before one is written, so that registers of SIMD hold them.
+    *words = std::array::from_fn(|at| u32::from_le_bytes(fours[at]));
     Some(Place::in_room(4 * at + SHORT_BYTES - bytes))
 }
 

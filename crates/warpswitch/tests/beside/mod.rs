@@ -31,7 +31,7 @@ pub fn start(folder: &Path, config: &str, place: &str) -> (Router, String) {
     errors.read_line(&mut line).expect("it says where");
     // What else it says must not stop it.
     std::thread::spawn(move || _ = errors.read_to_end(&mut Vec::new()));
-    let open = line.strip_prefix("'warpswitch top ").and_then(|rest| rest.split('\'').next());
+    let open = line.trim_end().strip_prefix("to watch the router: warpswitch top ");
     let open = open.unwrap_or_else(|| panic!("it said: {line}")).to_owned();
     (router, open)
 }

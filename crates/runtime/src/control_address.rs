@@ -90,7 +90,7 @@ impl ControlAddress {
         };
         let owner = "--control".to_owned();
         let endpoint = Endpoint { address, is_read_only: false, is_verbose: false, owner };
-        let opened = sockets.listen(&endpoint).map_err(|why| {
+        let opened = sockets.listen_throughout(&endpoint).map_err(|why| {
             let message = format!("cannot listen for control connections at {self}");
             Error::caused(ErrorKind::System, message, why)
         })?;

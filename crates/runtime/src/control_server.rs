@@ -49,6 +49,8 @@ struct ControlListener {
     /// The generation that opened it, and the last one that requested it.
     opened_by: u32,
     requested_by: u32,
+    /// Whether it stays when a configuration is replaced.
+    is_permanent: bool,
 }
 
 enum ListeningSocket {
@@ -85,6 +87,7 @@ impl RunSockets {
             |listener: &&mut ControlListener| listener.endpoint.address == endpoint.address;
         if let Some(listener) = self.listeners.iter_mut().find(is_same)
             && listener.requested_by != self.generation
+            && !listener.is_permanent
         {
             listener.requested_by = self.generation;
             listener.endpoint = endpoint.clone();
@@ -98,7 +101,20 @@ impl RunSockets {
             socket,
             opened_by: self.generation,
             requested_by: self.generation,
+            is_permanent: false,
         });
+        Ok(address)
+    }
+
+    /// The same for a listener that no configuration requests, and that stays when one is replaced.
+    ///
+    /// # Errors
+    /// As [`RunSockets::listen`].
+    pub fn listen_throughout(&mut self, endpoint: &Endpoint) -> Result<String, String> {
+        let address = self.listen(endpoint)?;
+        if let Some(listener) = self.listeners.last_mut() {
+            listener.is_permanent = true;
+        }
         Ok(address)
     }
 
@@ -142,7 +158,7 @@ impl RunSockets {
     pub fn end_generation(&mut self, succeeded: bool) {
         let now = self.generation;
         self.listeners.retain(|listener| match succeeded {
-            true => listener.requested_by == now,
+            true => listener.requested_by == now || listener.is_permanent,
             false => listener.opened_by != now,
         });
         self.listeners.iter_mut().for_each(|listener| listener.requested_by = now);

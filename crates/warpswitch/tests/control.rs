@@ -32,6 +32,25 @@ fn handlers_and_configurations_are_read_and_written_while_it_runs() {
 }
 
 #[test]
+fn the_socket_of_a_run_stays_when_the_configuration_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, config) = (folder.path().join("socket"), folder.path().join("test.click"));
+    std::fs::write(&config, "Idle -> c :: Counter -> Discard").expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpswitch"));
+    command.args(["run", "--allow-reconfigure", "--control"]).arg(&path).arg(&config);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    for _ in 0..3 {
+        let told = talk(&path, "write hotconfig Idle -> c :: Counter -> Discard\n");
+        assert!(told.starts_with("200 "), "{told}");
+        assert_eq!(talk(&path, "read c.count"), "200 Read handler 'c.count' OK\nDATA 1\n0");
+    }
+    let taken = format!("write hotconfig ControlSocket(unix, {})\n", path.display());
+    let told = talk(&path, &taken);
+    assert!(told.contains("Address already in use"), "{told}");
+    assert_eq!(stop(&path, child).1, Some(0));
+}
+
+#[test]
 fn a_pipe_that_has_nothing_keeps_nobody_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");

@@ -195,6 +195,12 @@ pub trait RxPort: Send {
     fn check_link(&mut self) -> LinkState {
         LinkState::Up
     }
+
+    /// Why an interface that was added again cannot be opened, as the last check found; `None` if
+    /// nothing is wrong.
+    fn trouble(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A port that sends frames. See the module.
@@ -222,5 +228,10 @@ pub trait TxPort: Send {
     /// As [`RxPort::check_link`].
     fn check_link(&mut self) -> LinkState {
         LinkState::Up
+    }
+
+    /// As [`RxPort::trouble`].
+    fn trouble(&mut self) -> Option<String> {
+        None
     }
 }

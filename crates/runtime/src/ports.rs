@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use warpswitch_io::{IoError, PortTable};
 use warpswitch_packet::{
-    Batch, LinkState, Packet, Pool, PortSpec, RxCounts, RxPort, Transmitted, TxCounts, TxPort,
+    Batch, LinkState, Packet, Pool, PortMethod, PortSpec, RxCounts, RxPort, Transmitted, TxCounts,
+    TxPort,
 };
 
 /// All ports of a run.
@@ -42,9 +43,30 @@ impl RunPorts {
         spec: &PortSpec,
         generation: u32,
     ) -> Result<Box<dyn TxPort>, IoError> {
+        let method = self.sending_method(spec, generation);
+        let spec = &PortSpec { method, ..spec.clone() };
         let Self { table, senders, .. } = self;
         let port = reuse_or(senders, spec, generation, || table.open_tx(spec))?;
         Ok(Box::new(SharedPort(port)))
+    }
+
+    /// The method of a sending port. With `AUTO` that of the receiving port of the same queue, if
+    /// configuration `generation` requested one: that of the previous one goes with it.
+    fn sending_method(&self, spec: &PortSpec, generation: u32) -> PortMethod {
+        let is_beside = |entry: &&PortEntry<dyn RxPort>| {
+            entry.requested_by == generation
+                && (&entry.spec.device, entry.spec.queue.number)
+                    == (&spec.device, spec.queue.number)
+        };
+        let beside =
+            self.receivers.iter().filter(is_beside).filter_map(|entry| entry.port.upgrade());
+        let has_xdp =
+            |port: Arc<Mutex<Box<dyn RxPort>>>| SharedPort(port).method().starts_with("AFXDP");
+        match spec.method {
+            PortMethod::Auto if beside.into_iter().any(has_xdp) => PortMethod::AfXdp,
+            PortMethod::Auto => PortMethod::AfPacket,
+            method => method,
+        }
     }
 
     /// Assigns all open ports to configuration `generation` after the switch to it, or after its
@@ -115,6 +137,10 @@ impl RxPort for SharedPort<dyn RxPort> {
     fn check_link(&mut self) -> LinkState {
         self.lock().check_link()
     }
+
+    fn trouble(&mut self) -> Option<String> {
+        self.lock().trouble()
+    }
 }
 
 impl TxPort for SharedPort<dyn TxPort> {
@@ -136,6 +162,10 @@ impl TxPort for SharedPort<dyn TxPort> {
 
     fn check_link(&mut self) -> LinkState {
         self.lock().check_link()
+    }
+
+    fn trouble(&mut self) -> Option<String> {
+        self.lock().trouble()
     }
 }
 
@@ -161,5 +191,35 @@ mod tests {
         assert!(old.iter().all(|port| !Arc::ptr_eq(port, &new[2])));
         let other = PortSpec { is_promiscuous: true, ..spec };
         assert!(!Arc::ptr_eq(&open(2, &other), &new[0]), "another specification");
+    }
+
+    /// `AUTO` sends as the receiving port of the new configuration receives, not as that of the old
+    /// one.
+    #[test]
+    fn a_sending_port_follows_the_receiving_one_of_its_configuration() {
+        struct Fake(&'static str);
+        impl RxPort for Fake {
+            fn receive(&mut self, _: &mut Pool, _: &mut Batch, _: usize) -> usize {
+                0
+            }
+            fn device(&self) -> String {
+                String::new()
+            }
+            fn method(&self) -> &'static str {
+                self.0
+            }
+        }
+        let port: Arc<Mutex<Box<dyn RxPort>>> =
+            Arc::new(Mutex::new(Box::new(Fake("AFXDP, copies"))));
+        let spec = PortSpec { device: "eth0".to_owned(), ..PortSpec::default() };
+        let weak = Arc::downgrade(&port);
+        let mut ports = RunPorts::default();
+        ports.receivers.push(PortEntry { spec: spec.clone(), port: weak, requested_by: 3 });
+        assert_eq!(ports.sending_method(&spec, 3), PortMethod::AfXdp);
+        assert_eq!(ports.sending_method(&spec, 4), PortMethod::AfPacket);
+        let other = PortSpec { device: "eth1".to_owned(), ..spec.clone() };
+        assert_eq!(ports.sending_method(&other, 3), PortMethod::AfPacket);
+        let blocks = PortSpec { method: PortMethod::AfPacketBlocks, ..spec };
+        assert_eq!(ports.sending_method(&blocks, 3), PortMethod::AfPacketBlocks);
     }
 }

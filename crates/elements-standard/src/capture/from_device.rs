@@ -311,8 +311,8 @@ impl FromDevice {
     /// Checks the link of the interface and reports changes.
     fn check_link(&mut self, cx: &mut Context<'_>) {
         let Source::Port(port) = &mut self.source else { return };
-        let state = port.check_link();
-        self.monitor.note(cx, &self.name, state);
+        let (state, trouble) = (port.check_link(), port.trouble());
+        self.monitor.note(cx, &self.name, state, trouble);
     }
 }
 

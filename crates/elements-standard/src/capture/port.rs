@@ -83,12 +83,22 @@ pub(super) fn open_error(error: &str) -> String {
 
 /// Reports changes of a link.
 #[derive(Debug, Default)]
-pub(super) struct LinkMonitor(Option<LinkState>);
+pub(super) struct LinkMonitor {
+    state: Option<LinkState>,
+    trouble: Option<String>,
+}
 
 impl LinkMonitor {
-    /// Notes the state of `device`, reports it if it changed, and sets the timer of the next check.
-    pub(super) fn note(&mut self, cx: &mut Context<'_>, device: &str, state: LinkState) {
-        let before = self.0.replace(state);
+    /// Notes the state of `device` and why it cannot be opened again, reports what changed, and
+    /// sets the timer of the next check.
+    pub(super) fn note(
+        &mut self,
+        cx: &mut Context<'_>,
+        device: &str,
+        state: LinkState,
+        trouble: Option<String>,
+    ) {
+        let before = self.state.replace(state);
         // A link that is up at the start is no news.
         if before.unwrap_or(LinkState::Up) != state {
             let line = match state {
@@ -98,13 +108,19 @@ impl LinkMonitor {
             };
             cx.say(&format!("{}: {device}: {line}", cx.declaration()));
         }
+        if self.trouble != trouble {
+            if let Some(trouble) = &trouble {
+                cx.say(&format!("{}: {trouble}", cx.declaration()));
+            }
+            self.trouble = trouble;
+        }
         let next: Time = cx.now() + CHECK;
         cx.set_timer(LINK_TIMER, next);
     }
 
     /// The state, for handlers.
     pub(super) fn name(&self) -> &'static str {
-        match self.0 {
+        match self.state {
             None => "",
             Some(LinkState::Up) => "up",
             Some(LinkState::Down) => "down",

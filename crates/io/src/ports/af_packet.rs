@@ -72,11 +72,11 @@ fn exclusion_error(device: &str, error: io::Error) -> IoError {
     }
 }
 
-/// State of the interface called `device`; `Removed` if it is not the one numbered `index`.
-pub(super) fn link_state(device: &str, index: u32) -> LinkState {
+/// State of the interface called `device`; `Removed` if `socket` is not bound to it any more.
+pub(super) fn link_state(device: &str, socket: &OwnedFd) -> LinkState {
     let state = || {
         let interface = Interface::new(device)?;
-        match interface.index()? == index {
+        match Some(interface.index()?) == packet_socket::bound_to(socket) {
             true => interface.is_running().map(Some),
             false => Ok(None),
         }
@@ -85,6 +85,27 @@ pub(super) fn link_state(device: &str, index: u32) -> LinkState {
         Ok(Some(true)) => LinkState::Up,
         Ok(Some(false)) => LinkState::Down,
         Ok(None) | Err(_) => LinkState::Removed,
+    }
+}
+
+/// Why an interface that exists cannot be opened again.
+#[derive(Debug, Default)]
+pub(super) struct Trouble(Option<String>);
+
+impl Trouble {
+    /// What was opened; keeps the error, unless it is that there is no such interface.
+    pub(super) fn without<T>(&mut self, opened: Result<T, IoError>) -> Option<T> {
+        self.0 = None;
+        opened.map_err(|error| self.keep(&error)).ok()
+    }
+
+    fn keep(&mut self, error: &IoError) {
+        self.0 = (error.kind() != IoErrorKind::NoDevice).then(|| error.to_string());
+    }
+
+    /// The last error.
+    pub(super) fn take(&mut self) -> Option<String> {
+        self.0.take()
     }
 }
 
@@ -100,7 +121,6 @@ struct Receiver {
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: Arc<OwnedFd>,
-    index: u32,
     /// Keeps frames from the kernel.
     _drop: Option<IngressDrop>,
 }
@@ -118,7 +138,7 @@ impl Receiver {
         bound.map_err(|error| open_error(device, "bind a packet socket", error))?;
         let drop = spec.is_exclusive.then(|| IngressDrop::attach(index)).transpose();
         let drop = drop.map_err(|error| exclusion_error(device, error))?;
-        Ok(Self { ring, socket: Arc::new(socket), index, _drop: drop })
+        Ok(Self { ring, socket: Arc::new(socket), _drop: drop })
     }
 
     /// Binds a socket that receives its share of the frames only.
@@ -167,13 +187,14 @@ pub(super) struct PacketRx {
     receiver: Receiver,
     intake: Intake,
     dropped: u64,
+    trouble: Trouble,
 }
 
 impl PacketRx {
     pub(super) fn open(spec: &PortSpec, fanout: Option<Arc<Fanout>>) -> Result<Self, IoError> {
         let receiver = Receiver::open(spec, fanout.as_deref())?;
-        let intake = Intake::default();
-        Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0 })
+        let (intake, trouble) = (Intake::default(), Trouble::default());
+        Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0, trouble })
     }
 
     /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
@@ -228,15 +249,20 @@ impl RxPort for PacketRx {
     }
 
     fn check_link(&mut self) -> LinkState {
-        let state = link_state(&self.spec.device, self.receiver.index);
+        let state = link_state(&self.spec.device, &self.receiver.socket);
         if state == LinkState::Removed
-            && let Ok(receiver) = Receiver::open(&self.spec, self.fanout.as_deref())
+            && let Some(receiver) =
+                self.trouble.without(Receiver::open(&self.spec, self.fanout.as_deref()))
         {
             self.dropped += packet_socket::take_drops(&self.receiver.socket);
             self.receiver = receiver;
-            return link_state(&self.spec.device, self.receiver.index);
+            return link_state(&self.spec.device, &self.receiver.socket);
         }
         state
+    }
+
+    fn trouble(&mut self) -> Option<String> {
+        self.trouble.take()
     }
 }
 
@@ -245,18 +271,18 @@ impl RxPort for PacketRx {
 pub(super) struct PacketTx {
     device: String,
     socket: Arc<OwnedFd>,
-    index: u32,
     counts: TxCounts,
+    trouble: Trouble,
 }
 
 impl PacketTx {
     pub(super) fn open(spec: &PortSpec) -> Result<Self, IoError> {
-        let (socket, index) = Self::open_sender(&spec.device)?;
-        let counts = TxCounts::default();
-        Ok(Self { device: spec.device.clone(), socket, index, counts })
+        let socket = Self::open_sender(&spec.device)?;
+        let (counts, trouble) = (TxCounts::default(), Trouble::default());
+        Ok(Self { device: spec.device.clone(), socket, counts, trouble })
     }
 
-    fn open_sender(device: &str) -> Result<(Arc<OwnedFd>, u32), IoError> {
+    fn open_sender(device: &str) -> Result<Arc<OwnedFd>, IoError> {
         let fail = |what: &'static str| move |error| open_error(device, what, error);
         let (socket, index) = open_socket(device, OPEN)?;
         let on: libc::c_int = 1;
@@ -268,7 +294,7 @@ impl PacketTx {
             return Err(fail("set the send buffer")(io::Error::last_os_error()));
         }
         packet_socket::bind(&socket, index, 0).map_err(fail("bind a packet socket"))?;
-        Ok((Arc::new(socket), index))
+        Ok(Arc::new(socket))
     }
 }
 
@@ -307,13 +333,17 @@ impl TxPort for PacketTx {
     }
 
     fn check_link(&mut self) -> LinkState {
-        let state = link_state(&self.device, self.index);
+        let state = link_state(&self.device, &self.socket);
         if state == LinkState::Removed
-            && let Ok((socket, index)) = Self::open_sender(&self.device)
+            && let Some(socket) = self.trouble.without(Self::open_sender(&self.device))
         {
-            (self.socket, self.index) = (socket, index);
-            return link_state(&self.device, self.index);
+            self.socket = socket;
+            return link_state(&self.device, &self.socket);
         }
         state
+    }
+
+    fn trouble(&mut self) -> Option<String> {
+        self.trouble.take()
     }
 }

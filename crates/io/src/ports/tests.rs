@@ -332,23 +332,79 @@ fn af_xdp_waits_for_the_release_of_a_queue() {
 
 #[test]
 fn links_go_down_and_interfaces_disappear_and_come_back() {
+    with_veth(|| links_come_back(PortMethod::Auto));
+    with_veth(|| links_come_back(PortMethod::AfPacketBlocks));
+    with_veth(|| links_come_back(PortMethod::AfXdp));
+}
+
+fn links_come_back(method: PortMethod) {
+    let mut table = PortTable::default();
+    let mut rx = table.open_rx(&spec("pa", method)).unwrap();
+    let mut tx = table.open_tx(&spec("pb", method)).unwrap();
+    let mut pool = Pool::new();
+    assert_eq!(rx.check_link(), LinkState::Up);
+    ip("link set pb down").unwrap();
+    // The kernel reports the carrier of the other end some time later.
+    while rx.check_link() == LinkState::Up {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Down, LinkState::Down));
+    let batch = packets(&mut pool, std::iter::once(frame(1, 60)));
+    assert_eq!(tx.send(batch.as_slice()), Transmitted::Refused);
+    ip("link del pa").unwrap();
+    assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Removed, LinkState::Removed));
+    assert_eq!(rx.receive(&mut pool, &mut Batch::new(), 64), 0);
+    assert_eq!(tx.send(batch.as_slice()), Transmitted::Refused);
+    let add =
+        "link add pa index 70 type veth peer name pb index 71\nlink set pa up\nlink set pb up";
+    ip(add).unwrap();
+    while (rx.check_link(), tx.check_link()) != (LinkState::Up, LinkState::Up) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    send(&mut *tx, &batch);
+    assert_eq!(receive(&mut *rx, &mut pool, 1), [frame(1, 60)]);
+    // Others with the same numbers, between two checks.
+    ip("link del pa").unwrap();
+    ip(add).unwrap();
+    while (rx.check_link(), tx.check_link()) != (LinkState::Up, LinkState::Up) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    send(&mut *tx, &batch);
+    assert_eq!(receive(&mut *rx, &mut pool, 1), [frame(1, 60)]);
+}
+
+#[test]
+fn an_interface_that_cannot_be_opened_again_tells_why() {
     with_veth(|| {
-        let mut table = PortTable::default();
-        let mut rx = table.open_rx(&spec("pa", PortMethod::Auto)).unwrap();
-        let mut tx = table.open_tx(&spec("pb", PortMethod::Auto)).unwrap();
-        let mut pool = Pool::new();
-        assert_eq!(rx.check_link(), LinkState::Up);
-        ip("link set pb down").unwrap();
-        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Down, LinkState::Down));
-        let batch = packets(&mut pool, std::iter::once(frame(1, 60)));
-        assert_eq!(tx.send(batch.as_slice()), Transmitted::Refused);
+        let mut rx = PortTable::default().open_rx(&spec("pa", PortMethod::AfXdp)).unwrap();
         ip("link del pa").unwrap();
-        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Removed, LinkState::Removed));
-        assert_eq!(rx.receive(&mut pool, &mut Batch::new(), 64), 0);
-        ip("link add pa type veth peer name pb\nlink set pa up\nlink set pb up").unwrap();
-        assert_eq!((rx.check_link(), tx.check_link()), (LinkState::Up, LinkState::Up));
-        send(&mut *tx, &batch);
-        assert_eq!(receive(&mut *rx, &mut pool, 1), [frame(1, 60)]);
+        assert_eq!((rx.check_link(), rx.trouble()), (LinkState::Removed, None));
+        ip("link add pa mtu 9000 type veth peer name pb mtu 9000\nlink set pa up\nlink set pb up")
+            .unwrap();
+        assert_eq!(rx.check_link(), LinkState::Removed);
+        let trouble = rx.trouble().expect("the MTU is too large");
+        assert!(trouble.contains("ip link set pa mtu 1500"), "{trouble}");
+        ip("link set pb mtu 1500\nlink set pa mtu 1500").unwrap();
+        assert_eq!((rx.check_link(), rx.trouble()), (LinkState::Up, None));
+    });
+}
+
+#[test]
+fn af_xdp_refuses_what_the_interface_does_not_send() {
+    with_veth(|| {
+        let mut tx = PortTable::default().open_tx(&spec("pa", PortMethod::AfXdp)).unwrap();
+        ip("link set pa mtu 576").unwrap();
+        assert_eq!(tx.check_link(), LinkState::Up);
+        let mut pool = Pool::new();
+        for (bytes, expected) in [
+            (0, Transmitted::Refused),
+            (13, Transmitted::Refused),
+            (14 + 576, Transmitted::Frames(1)),
+            (14 + 577, Transmitted::Refused),
+        ] {
+            let batch = packets(&mut pool, std::iter::once(vec![2; bytes]));
+            assert_eq!(tx.send(batch.as_slice()), expected, "{bytes} bytes");
+        }
     });
 }
 

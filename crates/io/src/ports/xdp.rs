@@ -15,10 +15,11 @@ use warpswitch_packet::{
     TxPort,
 };
 
-use super::af_packet::{link_state, open_socket};
+use super::af_packet::{Trouble, link_state, open_socket};
 use super::open_error;
 use crate::error::{IoError, IoErrorKind, capability_fix};
 use crate::sys::bpf::Redirect;
+use crate::sys::interface::Interface;
 use crate::sys::packet_socket;
 use crate::sys::vnet;
 use crate::sys::xsk::{self, FRAME_BYTES_MAX, XdpSocket};
@@ -31,6 +32,9 @@ const RELEASE_LOOKS: u32 = 100;
 /// from the core that runs the kernel's side, which costs time there; frames that arrive meanwhile
 /// come in one burst.
 const REST: Duration = Duration::from_micros(5);
+/// Bytes of an Ethernet header, and of a VLAN tag.
+const ETHERNET_BYTES: usize = 14;
+const VLAN_BYTES: usize = 4;
 
 /// An interface: what its queues share.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ impl XdpInterface {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let attached = current.upgrade();
         let is_there = |attachment: &Arc<Attachment>| {
-            link_state(&self.device, attachment.index) != LinkState::Removed
+            link_state(&self.device, &attachment.membership) != LinkState::Removed
         };
         if let Some(attachment) = attached.filter(is_there) {
             return Ok(attachment);
@@ -64,8 +68,8 @@ impl XdpInterface {
 #[derive(Debug)]
 struct Attachment {
     redirect: Redirect,
-    /// Keeps the interface promiscuous.
-    _membership: OwnedFd,
+    /// Keeps the interface promiscuous, and is bound to it until it is removed.
+    membership: OwnedFd,
     index: u32,
 }
 
@@ -73,6 +77,7 @@ impl Attachment {
     fn open(device: &str) -> Result<Self, IoError> {
         let (membership, index) = open_socket(device, "open an XDP socket")?;
         let fail = |what: &'static str| move |error| open_error(device, what, error);
+        packet_socket::bind(&membership, index, 0).map_err(fail("bind a packet socket"))?;
         packet_socket::set_promiscuous(&membership, index).map_err(fail("receive all frames"))?;
         let redirect = Redirect::attach(index).map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => {
@@ -82,9 +87,16 @@ impl Attachment {
                 );
                 IoError::device(IoErrorKind::InUse, device, message)
             }
+            Some(libc::ERANGE) => {
+                let message = format!(
+                    "the MTU is too large for XDP: ip link set {device} mtu 1500, or use METHOD \
+                     AFPACKET"
+                );
+                IoError::device(IoErrorKind::NotPermitted, device, message)
+            }
             _ => open_error(device, "attach an XDP program", error),
         })?;
-        Ok(Self { redirect, _membership: membership, index })
+        Ok(Self { redirect, membership, index })
     }
 }
 
@@ -140,11 +152,18 @@ fn socket_error(device: &str, queue: u32, error: io::Error) -> IoError {
 pub(super) struct Xdp {
     interface: Arc<XdpInterface>,
     number: u32,
-    queue: Queue,
+    /// None while the interface is removed: its memory counts as locked until it is freed.
+    queue: Option<Queue>,
+    /// As the last check found it. The kernel drops what is sent while the link is down, without
+    /// an error.
+    state: LinkState,
+    /// The longest frame that the interface sends.
+    sent_bytes_max: usize,
     rx: RxCounts,
     tx: TxCounts,
     /// Drops of sockets that were replaced.
     dropped: u64,
+    trouble: Trouble,
 }
 
 impl Xdp {
@@ -159,29 +178,53 @@ impl Xdp {
                 _ => break,
             }
         }
-        let queue = opened?;
-        let (rx, tx) = (RxCounts::default(), TxCounts::default());
-        Ok(Self { interface, number, queue, rx, tx, dropped: 0 })
+        let mut xdp = Self {
+            interface,
+            number,
+            queue: Some(opened?),
+            state: LinkState::Up,
+            sent_bytes_max: FRAME_BYTES_MAX,
+            rx: RxCounts::default(),
+            tx: TxCounts::default(),
+            dropped: 0,
+            trouble: Trouble::default(),
+        };
+        xdp.check_link();
+        Ok(xdp)
     }
 
     /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
     #[cfg(test)]
     pub(super) fn look_at(&mut self, frames_max: usize, look: impl FnMut(&[u8])) -> usize {
-        self.queue.socket.receive(frames_max, look)
+        self.queue.as_mut().expect("a queue").socket.receive(frames_max, look)
     }
 
     fn link_state(&self) -> LinkState {
-        link_state(&self.interface.device, self.queue.attachment.index)
+        let Some(queue) = &self.queue else { return LinkState::Removed };
+        link_state(&self.interface.device, &queue.attachment.membership)
     }
 
     fn check_link(&mut self) -> LinkState {
-        if self.link_state() == LinkState::Removed
-            && let Ok(queue) = Queue::open(&self.interface, self.number)
-        {
-            self.dropped += xsk::drops(self.queue.socket.fd());
-            self.queue = queue;
+        self.state = self.link_state();
+        if self.state == LinkState::Removed {
+            if let Some(queue) = self.queue.take() {
+                self.dropped += xsk::drops(queue.socket.fd());
+            }
+            self.queue = self.trouble.without(Queue::open(&self.interface, self.number));
+            self.state = self.link_state();
         }
-        self.link_state()
+        let mtu = Interface::new(&self.interface.device).and_then(|interface| interface.mtu());
+        self.sent_bytes_max = mtu.map_or(FRAME_BYTES_MAX, |mtu| mtu + ETHERNET_BYTES);
+        self.state
+    }
+
+    /// Whether the interface sends `packet`: it has a header, and is no longer than the MTU allows,
+    /// without a VLAN tag.
+    fn accepts(&self, packet: &Packet) -> bool {
+        let data = packet.data();
+        let is_tagged = matches!(data.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+        let bytes_max = self.sent_bytes_max + if is_tagged { VLAN_BYTES } else { 0 };
+        (ETHERNET_BYTES..=bytes_max.min(FRAME_BYTES_MAX)).contains(&data.len())
     }
 }
 
@@ -216,7 +259,7 @@ fn accept(frame: &[u8], pool: &mut Pool, rx: &mut RxCounts) -> Packet {
 
 impl RxPort for XdpPort {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, frames_max: usize) -> usize {
-        let Xdp { queue, rx, .. } = &mut *self.lock();
+        let Xdp { queue: Some(queue), rx, .. } = &mut *self.lock() else { return 0 };
         // The kernel may have had no room for all when they were sent.
         queue.socket.flush();
         queue.socket.receive(frames_max, |frame| batch.push(accept(frame, pool, rx)))
@@ -227,7 +270,8 @@ impl RxPort for XdpPort {
     }
 
     fn method(&self) -> &'static str {
-        match xsk::has_zero_copy(self.lock().queue.socket.fd()) {
+        let has_zero_copy = |queue: &Queue| xsk::has_zero_copy(queue.socket.fd());
+        match self.lock().queue.as_ref().is_some_and(has_zero_copy) {
             true => "AFXDP, zero copy",
             false => "AFXDP, copies",
         }
@@ -239,29 +283,34 @@ impl RxPort for XdpPort {
 
     fn counts(&mut self) -> RxCounts {
         let xdp = self.lock();
-        RxCounts { dropped: xdp.dropped + xsk::drops(xdp.queue.socket.fd()), ..xdp.rx }
+        let drops = xdp.queue.as_ref().map_or(0, |queue| xsk::drops(queue.socket.fd()));
+        RxCounts { dropped: xdp.dropped + drops, ..xdp.rx }
     }
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        Some(self.lock().queue.socket.fd().clone())
+        self.lock().queue.as_ref().map(|queue| queue.socket.fd().clone())
     }
 
     fn check_link(&mut self) -> LinkState {
         self.lock().check_link()
     }
+
+    fn trouble(&mut self) -> Option<String> {
+        self.lock().trouble.take()
+    }
 }
 
 impl TxPort for XdpPort {
     fn send(&mut self, packets: &[Packet]) -> Transmitted {
-        let Xdp { queue, tx, .. } = &mut *self.lock();
-        let fits = |packet: &&Packet| packet.len() <= FRAME_BYTES_MAX;
-        if !packets.first().is_some_and(|packet| fits(&packet)) {
-            tx.refused += 1;
+        let xdp = &mut *self.lock();
+        let is_up = xdp.state == LinkState::Up;
+        let accepted = packets.iter().take_while(|packet| is_up && xdp.accepts(packet)).count();
+        let Some(queue) = xdp.queue.as_mut().filter(|_| accepted > 0) else {
+            xdp.tx.refused += 1;
             return Transmitted::Refused;
-        }
-        let frames = packets.iter().take_while(fits).map(Packet::data);
-        let count = queue.socket.send(frames);
-        tx.frames += count as u64;
+        };
+        let count = queue.socket.send(packets[..accepted].iter().map(Packet::data));
+        xdp.tx.frames += count as u64;
         if count == 0 { Transmitted::Full } else { Transmitted::Frames(count) }
     }
 
@@ -270,10 +319,14 @@ impl TxPort for XdpPort {
     }
 
     fn wake_fd(&mut self) -> Option<Arc<OwnedFd>> {
-        Some(self.lock().queue.socket.fd().clone())
+        self.lock().queue.as_ref().map(|queue| queue.socket.fd().clone())
     }
 
     fn check_link(&mut self) -> LinkState {
         self.lock().check_link()
+    }
+
+    fn trouble(&mut self) -> Option<String> {
+        self.lock().trouble.take()
     }
 }

@@ -98,6 +98,13 @@ impl<'a> Interface<'a> {
         Ok([libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind))
     }
 
+    /// The longest packet that it sends, in bytes without an Ethernet header.
+    pub(crate) fn mtu(&self) -> io::Result<usize> {
+        let value = self.get(libc::SIOCGIFMTU)?;
+        let mtu = i32::from_ne_bytes([value[0], value[1], value[2], value[3]]);
+        Ok(usize::try_from(mtu).unwrap_or(0))
+    }
+
     /// Its Ethernet address.
     pub(crate) fn ethernet_address(&self) -> io::Result<[u8; 6]> {
         let value = self.get(libc::SIOCGIFHWADDR)?;

@@ -140,6 +140,17 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The interface that a socket is bound to; `None` once it was removed, even if one with the same
+/// number was added since.
+pub(crate) fn bound_to(socket: &OwnedFd) -> Option<u32> {
+    // SAFETY: all bits zero are a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let (fd, mut bytes) = (socket.as_raw_fd(), ADDRESS_BYTES as u32);
+    // SAFETY: the pointer is to a whole `sockaddr_ll`, whose length is given; any bits are valid.
+    let result = unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut bytes) };
+    u32::try_from(address.sll_ifindex).ok().filter(|&index| result == 0 && index > 0)
+}
+
 /// Has a bound socket receive its share of the frames of its interface, by a hash of their flow:
 /// that of group `id`, or of a new group. Returns the number of the group.
 pub(crate) fn join_fanout(socket: &OwnedFd, id: Option<u16>) -> io::Result<u16> {

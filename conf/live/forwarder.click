@@ -2,9 +2,8 @@
 //
 //   sudo warpswitch run conf/live/forwarder.click ETH0=eth0 ETH1=eth1
 //
-// ETH0 and ETH1 are names of interfaces. All frames pass, whatever they hold, up to the MTU of the
-// links; for offloads of hosts on this machine, see "Limits" in docs/interfaces.md. Elements are those
-// of conf/forwarder.click.
+// ETH0 and ETH1 are names of interfaces. All frames pass, up to the MTU of the links; offloads of
+// hosts on this machine: docs/interfaces.md, "Limits". Elements are those of conf/forwarder.click.
 
 define($ETH0 eth0, $ETH1 eth1, $METHOD AUTO, $QUEUE 1000);
 

@@ -584,6 +584,7 @@ impl Element for IdsMatcher {
         self.failure.take().map_or(Ok(()), Err)
     }
 }
+
 /// Lists the numbers of the packets that `meant` selects.
 fn list_places(meant: &[bool], places: &mut Vec<u32>) {
     places.clear();

@@ -198,7 +198,7 @@ pub trait RxPort: Send {
 
     /// Why an interface that was added again cannot be opened, as the last check found; `None` if
     /// nothing is wrong.
-    fn trouble(&mut self) -> Option<String> {
+    fn reopen_error(&mut self) -> Option<String> {
         None
     }
 }
@@ -230,8 +230,8 @@ pub trait TxPort: Send {
         LinkState::Up
     }
 
-    /// As [`RxPort::trouble`].
-    fn trouble(&mut self) -> Option<String> {
+    /// As [`RxPort::reopen_error`].
+    fn reopen_error(&mut self) -> Option<String> {
         None
     }
 }

@@ -138,8 +138,8 @@ impl RxPort for SharedPort<dyn RxPort> {
         self.lock().check_link()
     }
 
-    fn trouble(&mut self) -> Option<String> {
-        self.lock().trouble()
+    fn reopen_error(&mut self) -> Option<String> {
+        self.lock().reopen_error()
     }
 }
 
@@ -164,8 +164,8 @@ impl TxPort for SharedPort<dyn TxPort> {
         self.lock().check_link()
     }
 
-    fn trouble(&mut self) -> Option<String> {
-        self.lock().trouble()
+    fn reopen_error(&mut self) -> Option<String> {
+        self.lock().reopen_error()
     }
 }
 

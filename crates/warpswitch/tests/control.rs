@@ -40,13 +40,13 @@ fn the_socket_of_a_run_stays_when_the_configuration_is_replaced() {
     command.args(["run", "--allow-reconfigure", "--control"]).arg(&path).arg(&config);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     for _ in 0..3 {
-        let told = talk(&path, "write hotconfig Idle -> c :: Counter -> Discard\n");
-        assert!(told.starts_with("200 "), "{told}");
+        let answer = talk(&path, "write hotconfig Idle -> c :: Counter -> Discard\n");
+        assert!(answer.starts_with("200 "), "{answer}");
         assert_eq!(talk(&path, "read c.count"), "200 Read handler 'c.count' OK\nDATA 1\n0");
     }
     let taken = format!("write hotconfig ControlSocket(unix, {})\n", path.display());
-    let told = talk(&path, &taken);
-    assert!(told.contains("Address already in use"), "{told}");
+    let answer = talk(&path, &taken);
+    assert!(answer.contains("Address already in use"), "{answer}");
     assert_eq!(stop(&path, child).1, Some(0));
 }
 

@@ -311,8 +311,8 @@ impl FromDevice {
     /// Checks the link of the interface and reports changes.
     fn check_link(&mut self, cx: &mut Context<'_>) {
         let Source::Port(port) = &mut self.source else { return };
-        let (state, trouble) = (port.check_link(), port.trouble());
-        self.monitor.note(cx, &self.name, state, trouble);
+        let (state, error) = (port.check_link(), port.reopen_error());
+        self.monitor.note(cx, &self.name, state, error);
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn open_error(error: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct LinkMonitor {
     state: Option<LinkState>,
-    trouble: Option<String>,
+    reopen_error: Option<String>,
 }
 
 impl LinkMonitor {
@@ -96,7 +96,7 @@ impl LinkMonitor {
         cx: &mut Context<'_>,
         device: &str,
         state: LinkState,
-        trouble: Option<String>,
+        reopen_error: Option<String>,
     ) {
         let before = self.state.replace(state);
         // A link that is up at the start is no news.
@@ -108,11 +108,11 @@ impl LinkMonitor {
             };
             cx.say(&format!("{}: {device}: {line}", cx.declaration()));
         }
-        if self.trouble != trouble {
-            if let Some(trouble) = &trouble {
-                cx.say(&format!("{}: {trouble}", cx.declaration()));
+        if self.reopen_error != reopen_error {
+            if let Some(error) = &reopen_error {
+                cx.say(&format!("{}: {error}", cx.declaration()));
             }
-            self.trouble = trouble;
+            self.reopen_error = reopen_error;
         }
         let next: Time = cx.now() + CHECK;
         cx.set_timer(LINK_TIMER, next);

@@ -88,13 +88,13 @@ pub(super) fn link_state(device: &str, socket: &OwnedFd) -> LinkState {
     }
 }
 
-/// Why an interface that exists cannot be opened again.
+/// Why an interface that was added again cannot be opened.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Option<String>);
+pub(super) struct ReopenError(Option<String>);
 
-impl Trouble {
-    /// What was opened; keeps the error, unless it is that there is no such interface.
-    pub(super) fn without<T>(&mut self, opened: Result<T, IoError>) -> Option<T> {
+impl ReopenError {
+    /// Keeps the error of `opened`, except for a missing interface; returns what was opened.
+    pub(super) fn note<T>(&mut self, opened: Result<T, IoError>) -> Option<T> {
         self.0 = None;
         opened.map_err(|error| self.keep(&error)).ok()
     }
@@ -187,14 +187,14 @@ pub(super) struct PacketRx {
     receiver: Receiver,
     intake: Intake,
     dropped: u64,
-    trouble: Trouble,
+    reopen_error: ReopenError,
 }
 
 impl PacketRx {
     pub(super) fn open(spec: &PortSpec, fanout: Option<Arc<Fanout>>) -> Result<Self, IoError> {
         let receiver = Receiver::open(spec, fanout.as_deref())?;
-        let (intake, trouble) = (Intake::default(), Trouble::default());
-        Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0, trouble })
+        let (intake, reopen_error) = (Intake::default(), ReopenError::default());
+        Ok(Self { spec: spec.clone(), fanout, receiver, intake, dropped: 0, reopen_error })
     }
 
     /// Passes up to `frames_max` frames to `look`, in place; returns how many there were.
@@ -252,7 +252,7 @@ impl RxPort for PacketRx {
         let state = link_state(&self.spec.device, &self.receiver.socket);
         if state == LinkState::Removed
             && let Some(receiver) =
-                self.trouble.without(Receiver::open(&self.spec, self.fanout.as_deref()))
+                self.reopen_error.note(Receiver::open(&self.spec, self.fanout.as_deref()))
         {
             self.dropped += packet_socket::take_drops(&self.receiver.socket);
             self.receiver = receiver;
@@ -261,8 +261,8 @@ impl RxPort for PacketRx {
         state
     }
 
-    fn trouble(&mut self) -> Option<String> {
-        self.trouble.take()
+    fn reopen_error(&mut self) -> Option<String> {
+        self.reopen_error.take()
     }
 }
 
@@ -272,14 +272,14 @@ pub(super) struct PacketTx {
     device: String,
     socket: Arc<OwnedFd>,
     counts: TxCounts,
-    trouble: Trouble,
+    reopen_error: ReopenError,
 }
 
 impl PacketTx {
     pub(super) fn open(spec: &PortSpec) -> Result<Self, IoError> {
         let socket = Self::open_sender(&spec.device)?;
-        let (counts, trouble) = (TxCounts::default(), Trouble::default());
-        Ok(Self { device: spec.device.clone(), socket, counts, trouble })
+        let (counts, reopen_error) = (TxCounts::default(), ReopenError::default());
+        Ok(Self { device: spec.device.clone(), socket, counts, reopen_error })
     }
 
     fn open_sender(device: &str) -> Result<Arc<OwnedFd>, IoError> {
@@ -335,7 +335,7 @@ impl TxPort for PacketTx {
     fn check_link(&mut self) -> LinkState {
         let state = link_state(&self.device, &self.socket);
         if state == LinkState::Removed
-            && let Some(socket) = self.trouble.without(Self::open_sender(&self.device))
+            && let Some(socket) = self.reopen_error.note(Self::open_sender(&self.device))
         {
             self.socket = socket;
             return link_state(&self.device, &self.socket);
@@ -343,7 +343,7 @@ impl TxPort for PacketTx {
         state
     }
 
-    fn trouble(&mut self) -> Option<String> {
-        self.trouble.take()
+    fn reopen_error(&mut self) -> Option<String> {
+        self.reopen_error.take()
     }
 }

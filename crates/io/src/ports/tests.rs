@@ -374,18 +374,34 @@ fn links_come_back(method: PortMethod) {
 }
 
 #[test]
-fn an_interface_that_cannot_be_opened_again_tells_why() {
+fn a_renamed_interface_is_served() {
+    with_veth(|| {
+        let mut rx = PortTable::default().open_rx(&spec("pa", PortMethod::AfXdp)).unwrap();
+        let mut tx = PortTable::default().open_tx(&spec("pb", PortMethod::Auto)).unwrap();
+        ip("link set pa down\nlink set pa name px\nlink set px up").unwrap();
+        assert_eq!(rx.check_link(), LinkState::Removed);
+        while tx.check_link() != LinkState::Up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut pool = Pool::new();
+        send(&mut *tx, &packets(&mut pool, std::iter::once(frame(1, 60))));
+        assert_eq!(receive(&mut *rx, &mut pool, 1), [frame(1, 60)]);
+    });
+}
+
+#[test]
+fn an_interface_that_cannot_be_opened_again_reports_why() {
     with_veth(|| {
         let mut rx = PortTable::default().open_rx(&spec("pa", PortMethod::AfXdp)).unwrap();
         ip("link del pa").unwrap();
-        assert_eq!((rx.check_link(), rx.trouble()), (LinkState::Removed, None));
+        assert_eq!((rx.check_link(), rx.reopen_error()), (LinkState::Removed, None));
         ip("link add pa mtu 9000 type veth peer name pb mtu 9000\nlink set pa up\nlink set pb up")
             .unwrap();
         assert_eq!(rx.check_link(), LinkState::Removed);
-        let trouble = rx.trouble().expect("the MTU is too large");
-        assert!(trouble.contains("ip link set pa mtu 1500"), "{trouble}");
+        let error = rx.reopen_error().expect("the MTU is too large");
+        assert!(error.contains("ip link set pa mtu 1500"), "{error}");
         ip("link set pb mtu 1500\nlink set pa mtu 1500").unwrap();
-        assert_eq!((rx.check_link(), rx.trouble()), (LinkState::Up, None));
+        assert_eq!((rx.check_link(), rx.reopen_error()), (LinkState::Up, None));
     });
 }
 

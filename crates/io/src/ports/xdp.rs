@@ -15,7 +15,7 @@ use warpswitch_packet::{
     TxPort,
 };
 
-use super::af_packet::{Trouble, link_state, open_socket};
+use super::af_packet::{ReopenError, link_state, open_socket};
 use super::open_error;
 use crate::error::{IoError, IoErrorKind, capability_fix};
 use crate::sys::bpf::Redirect;
@@ -163,7 +163,7 @@ pub(super) struct Xdp {
     tx: TxCounts,
     /// Drops of sockets that were replaced.
     dropped: u64,
-    trouble: Trouble,
+    reopen_error: ReopenError,
 }
 
 impl Xdp {
@@ -187,7 +187,7 @@ impl Xdp {
             rx: RxCounts::default(),
             tx: TxCounts::default(),
             dropped: 0,
-            trouble: Trouble::default(),
+            reopen_error: ReopenError::default(),
         };
         xdp.check_link();
         Ok(xdp)
@@ -207,10 +207,19 @@ impl Xdp {
     fn check_link(&mut self) -> LinkState {
         self.state = self.link_state();
         if self.state == LinkState::Removed {
-            if let Some(queue) = self.queue.take() {
+            // A renamed interface is still there, and served until another has its name.
+            let is_gone =
+                |queue: &mut Queue| packet_socket::bound_to(&queue.attachment.membership).is_none();
+            // Closed before another is opened: both may be more than the limit of locked memory.
+            if let Some(queue) = self.queue.take_if(is_gone) {
                 self.dropped += xsk::drops(queue.socket.fd());
             }
-            self.queue = self.trouble.without(Queue::open(&self.interface, self.number));
+            let opened = Queue::open(&self.interface, self.number);
+            if let Some(queue) = self.reopen_error.note(opened)
+                && let Some(old) = self.queue.replace(queue)
+            {
+                self.dropped += xsk::drops(old.socket.fd());
+            }
             self.state = self.link_state();
         }
         let mtu = Interface::new(&self.interface.device).and_then(|interface| interface.mtu());
@@ -295,16 +304,16 @@ impl RxPort for XdpPort {
         self.lock().check_link()
     }
 
-    fn trouble(&mut self) -> Option<String> {
-        self.lock().trouble.take()
+    fn reopen_error(&mut self) -> Option<String> {
+        self.lock().reopen_error.take()
     }
 }
 
 impl TxPort for XdpPort {
     fn send(&mut self, packets: &[Packet]) -> Transmitted {
         let xdp = &mut *self.lock();
-        let is_up = xdp.state == LinkState::Up;
-        let accepted = packets.iter().take_while(|packet| is_up && xdp.accepts(packet)).count();
+        let is_down = xdp.state == LinkState::Down;
+        let accepted = packets.iter().take_while(|packet| !is_down && xdp.accepts(packet)).count();
         let Some(queue) = xdp.queue.as_mut().filter(|_| accepted > 0) else {
             xdp.tx.refused += 1;
             return Transmitted::Refused;
@@ -326,7 +335,7 @@ impl TxPort for XdpPort {
         self.lock().check_link()
     }
 
-    fn trouble(&mut self) -> Option<String> {
-        self.lock().trouble.take()
+    fn reopen_error(&mut self) -> Option<String> {
+        self.lock().reopen_error.take()
     }
 }
